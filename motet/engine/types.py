@@ -1,0 +1,153 @@
+"""The engine's vocabulary: what goes in and what comes out, as plain data.
+
+Shapes, one legend for the whole project: B sequences, T tokens in a sequence, N packed tokens, D model
+width, H query heads, K key/value heads, E head width, V vocabulary, R LoRA rank, S slots, X experts;
+P problems, G members of a group. Arrays here are numpy, so that the HTTP process needs no torch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+IntArray = NDArray[np.integer]
+FloatArray = NDArray[np.floating]
+
+LossName = Literal["cross_entropy", "importance_sampling", "ppo", "cispo", "dro", "gspo"]
+StopReason = Literal["stop", "length"]
+
+
+@dataclass(frozen=True)
+class AdapterShape:
+    """What an adapter is made of. Set by the run's owner at creation; never changes."""
+
+    rank: int = 16
+    alpha: float = 32.0  # the adapter's output is scaled by alpha / rank
+    attention: bool = True  # q, k, v, o
+    mlp: bool = True  # gate, up, down
+    unembed: bool = False  # the output head
+
+    @property
+    def scale(self) -> float:
+        return self.alpha / self.rank
+
+
+@dataclass(frozen=True)
+class Datum:
+    """One training example as the trainer takes it. Set by the client.
+
+    tokens T int; targets T or (T, k) int; every other array has the shape of `targets`, float32.
+    """
+
+    tokens: IntArray
+    targets: IntArray
+    weights: FloatArray | None = None  # cross_entropy only
+    logprobs: FloatArray | None = None  # of the sampling policy; the RL losses
+    advantages: FloatArray | None = None  # the RL losses
+    sequence_ratio_mask: FloatArray | None = None  # gspo only
+    clip_low_threshold: FloatArray | None = None  # per-token bounds win over the config's
+    clip_high_threshold: FloatArray | None = None
+
+
+@dataclass(frozen=True)
+class Loss:
+    """Which loss, with its own numbers (clip bounds, beta). Set by the client, per request."""
+
+    name: LossName = "cross_entropy"
+    config: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class AdamW:
+    """One optimizer step with torch's semantics; defaults are the API's. Set by the client."""
+
+    learning_rate: float = 1e-4
+    beta1: float = 0.9
+    beta2: float = 0.95
+    eps: float = 1e-12
+    weight_decay: float = 0.0  # decoupled
+    grad_clip_norm: float = 0.0  # 0 is off
+
+
+@dataclass(frozen=True)
+class SamplingParams:
+    """How to draw. Set by the client."""
+
+    max_tokens: int | None = None  # None: until the context is full
+    temperature: float = 1.0  # 0 is greedy
+    top_k: int = -1  # -1 is off
+    top_p: float = 1.0
+    seed: int | None = None  # None: the engine draws one
+    stop_tokens: tuple[int, ...] | None = None  # None: the base model's end tokens; () stops never
+    stop_strings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class TrainResult:
+    """What a forward or forward_backward gives. logprobs: one array a datum, of its targets' shape."""
+
+    logprobs: list[FloatArray]
+    metrics: dict[str, float]  # keys are "name:reduction"; always has "loss:sum"
+
+
+@dataclass(frozen=True)
+class StepResult:
+    """What an optimizer step gives: grad_norm before clipping, step number, and so on."""
+
+    metrics: dict[str, float]
+
+
+@dataclass(frozen=True)
+class TopLogprobs:
+    """The k most likely tokens at each place: both (places, k); an empty cell is token 0, -99999."""
+
+    tokens: IntArray
+    logprobs: FloatArray
+
+
+@dataclass(frozen=True)
+class SampledSequence:
+    """One sample. The stop token or string, where one ended it, is included in `tokens`."""
+
+    tokens: IntArray
+    logprobs: FloatArray  # of the distribution it was drawn from, tempered
+    stop_reason: StopReason
+    top: TopLogprobs | None = None
+
+
+@dataclass(frozen=True)
+class SampleResult:
+    """All samples of one request. prompt_logprobs has the prompt's length; its first entry is NaN."""
+
+    sequences: list[SampledSequence]
+    version_number: int  # of the version that wrote it; 0 is the base model
+    prompt_logprobs: FloatArray | None = None
+    prompt_top: TopLogprobs | None = None
+    prompt_cache_hit_tokens: int = 0
+
+
+@dataclass(frozen=True)
+class PublishResult:
+    """A version stands. `seconds` is the time the copy and the turn of the pointer took."""
+
+    version: str
+    number: int  # 1, 2, ... within its run
+    content_hash: str
+    seconds: float
+
+
+@dataclass(frozen=True)
+class BaseInfo:
+    """What the engine says of its base model once it is warm."""
+
+    name: str
+    folder: str  # where the tokenizer lies
+    vocabulary: int
+    context: int  # tokens, prompt and answer together
+    dtype: str
+    parameters: int
+    end_tokens: tuple[int, ...]
+    max_rank: int

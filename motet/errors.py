@@ -1,0 +1,46 @@
+"""Every error that Motet raises on purpose.
+
+    MotetError
+    ├── UserError (also ValueError)    the caller can mend it; the message says how
+    │   ├── BadRequest                 the request itself is wrong
+    │   ├── NotFound (also LookupError)  no such run, version, model or file
+    │   └── BadConfig                  a setting or an experiment file is wrong
+    ├── Busy                           a bounded queue is full; try again later
+    ├── Cancelled                      the caller took the request back
+    └── EngineFault                    ours: the engine died, a file is torn, a check failed
+"""
+
+
+class MotetError(Exception):
+    """Root of everything Motet raises on purpose."""
+
+
+class UserError(MotetError, ValueError):
+    """The caller can mend it; the message says what to do next."""
+
+
+class BadRequest(UserError):
+    """The request is wrong: it fails alone, and nothing else is touched."""
+
+
+class NotFound(UserError, LookupError):
+    """No such run, version, model, file or folder."""
+
+    def __str__(self) -> str:
+        return str(self.args[0]) if self.args else "not found"
+
+
+class BadConfig(UserError):
+    """A setting, a flag or an experiment file is wrong."""
+
+
+class Busy(MotetError):
+    """A bounded queue is full; the same request may be sent again."""
+
+
+class Cancelled(MotetError):
+    """The request was taken back before it was done."""
+
+
+class EngineFault(MotetError):
+    """A fault of ours: the engine died, a file is torn, an internal check failed."""
