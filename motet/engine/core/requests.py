@@ -40,10 +40,14 @@ class OptimStep:
 
 @dataclass(frozen=True)
 class Publish:
-    """Turn the run's weights into a version named `version`, in memory. Gives PublishResult."""
+    """Turn the run's weights into a version named `version`, in memory. Gives PublishResult.
+
+    Without `keep` it may go once eight newer ones of its run stand.
+    """
 
     run: str
     version: str
+    keep: bool = True
 
 
 @dataclass(frozen=True)

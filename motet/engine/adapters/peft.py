@@ -1,0 +1,155 @@
+"""PEFT folders in and out: what we write loads in `peft` and vLLM as it is, and the other way round.
+
+The format: `adapter_config.json` and `adapter_model.safetensors` with `...lora_A.weight` (R, D_in) and
+`...lora_B.weight` (D_out, R) for each projection of Hugging Face's own module tree.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import shutil
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from motet.engine.adapters.layout import SITES_A_LAYER, Layout, make_layout
+from motet.engine.models.config import ModelConfig
+from motet.engine.types import AdapterShape
+from motet.errors import BadRequest, EngineFault, NotFound
+
+PREFIX = "base_model.model."
+LAYER_MODULES = (
+    ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"),
+    ("self_attn.o_proj",),
+    ("mlp.gate_proj", "mlp.up_proj"),
+    ("mlp.down_proj",),
+)
+ATTENTION = {"q_proj", "k_proj", "v_proj", "o_proj"}
+MLP = {"gate_proj", "up_proj", "down_proj"}
+HEAD = {"lm_head"}
+
+
+class LoadedAdapter(NamedTuple):
+    layout: Layout
+    flat: Tensor  # float32
+
+
+class _Part(NamedTuple):
+    module: str  # PEFT's name of the projection
+    a: Tensor  # (D_in, R), a view into the flat tensor
+    b: Tensor  # (R, D_out part), a view into the flat tensor
+
+
+def _parts(layout: Layout, flat: Tensor) -> list[_Part]:
+    """Every projection of the adapter, as views of `flat`."""
+    rank, parts = layout.shape.rank, []
+    last = len(layout.plan) - 1
+    for site, plan in enumerate(layout.plan):
+        if plan is None:
+            continue
+        layer, place = divmod(site, SITES_A_LAYER)
+        names = [f"model.layers.{layer}.{m}" for m in LAYER_MODULES[place]] if site < last else ["lm_head"]
+        a = flat[plan.a_start : plan.b_start].view(plan.d_in, len(names) * rank).split(rank, dim=1)
+        width = sum(plan.splits)
+        b = flat[plan.b_start : plan.b_start + rank * width].view(rank, width).split(list(plan.splits), dim=1)
+        parts += [_Part(*part) for part in zip(names, a, b, strict=True)]
+    return parts
+
+
+def save_peft(folder: Path, layout: Layout, flat: Tensor, base_model: str) -> None:
+    """Write a PEFT folder, whole or not at all. BadRequest where the folder exists already."""
+    if folder.exists():
+        raise BadRequest(f"{folder} exists already: choose another name")
+    tensors = {}
+    for part in _parts(layout, flat):
+        tensors[f"{PREFIX}{part.module}.lora_A.weight"] = part.a.t().contiguous()
+        tensors[f"{PREFIX}{part.module}.lora_B.weight"] = part.b.t().contiguous()
+    targets = sorted({part.module.rsplit(".", 1)[-1] for part in _parts(layout, flat)})
+    config = {
+        "peft_type": "LORA",
+        "task_type": "CAUSAL_LM",
+        "base_model_name_or_path": base_model,
+        "r": layout.shape.rank,
+        "lora_alpha": layout.shape.alpha,
+        "lora_dropout": 0.0,
+        "bias": "none",
+        "target_modules": targets,
+        "inference_mode": True,
+    }
+    partial = folder.with_name(folder.name + ".partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir(parents=True)
+    save_file(tensors, partial / "adapter_model.safetensors")
+    (partial / "adapter_config.json").write_text(json.dumps(config, indent=2))
+    os.replace(partial, folder)
+
+
+def _read_config(folder: Path) -> dict[str, Any]:
+    path = folder / "adapter_config.json"
+    if not path.is_file():
+        raise NotFound(f"{folder} is no PEFT folder: it has no adapter_config.json")
+    config: dict[str, Any] = json.loads(path.read_text())
+    refused = {
+        "bias": config.get("bias", "none") != "none",
+        "modules_to_save": bool(config.get("modules_to_save")),
+        "rank_pattern": bool(config.get("rank_pattern")),
+        "alpha_pattern": bool(config.get("alpha_pattern")),
+        "use_dora": bool(config.get("use_dora")),
+        "peft_type": config.get("peft_type") != "LORA",
+    }
+    wrong = [key for key, bad in refused.items() if bad]
+    if wrong:
+        raise BadRequest(f"{folder} uses {', '.join(wrong)} in a way that this engine cannot hold: plain LoRA only")
+    return config
+
+
+def _read_shape(folder: Path) -> AdapterShape:
+    config = _read_config(folder)
+    rank = int(config["r"])
+    root = math.sqrt(rank) if config.get("use_rslora") else 1.0
+    names = config["target_modules"]
+    if not isinstance(names, list):
+        raise BadRequest(f"{folder}: target_modules must be a list of names, not {names!r}")
+    targets = {str(name).rsplit(".", 1)[-1] for name in names}
+    if not targets <= ATTENTION | MLP | HEAD:
+        raise BadRequest(f"{folder} targets {sorted(targets - ATTENTION - MLP - HEAD)}, which cannot be adapted here")
+    return AdapterShape(
+        rank=rank,
+        alpha=float(config["lora_alpha"]) * root,
+        attention=bool(targets & ATTENTION),
+        mlp=bool(targets & MLP),
+        unembed=bool(targets & HEAD),
+    )
+
+
+def load_peft(folder: Path, config: ModelConfig) -> LoadedAdapter:
+    """Read a PEFT folder; projections that it leaves out are zero.
+
+    NotFound: not a PEFT folder. BadRequest: not plain LoRA, or of another base model. EngineFault: a torn file.
+    """
+    layout = make_layout(config, _read_shape(folder))
+    try:
+        tensors = load_file(folder / "adapter_model.safetensors")
+    except (OSError, SafetensorError) as error:
+        raise EngineFault(f"{folder}/adapter_model.safetensors cannot be read: {error}") from error
+    flat = torch.zeros(layout.size)
+    for part in _parts(layout, flat):
+        for kind, view in (("lora_A", part.a), ("lora_B", part.b)):
+            tensor = tensors.pop(f"{PREFIX}{part.module}.{kind}.weight", None)
+            if tensor is None:
+                continue
+            if tensor.shape != view.t().shape:
+                raise BadRequest(
+                    f"{folder}: {part.module} {kind} is {tuple(tensor.shape)}, this base model needs "
+                    f"{tuple(view.t().shape)}: the adapter belongs to another base model"
+                )
+            view.copy_(tensor.t().float())
+    if tensors:
+        raise BadRequest(f"{folder} holds weights that have no place here, such as {next(iter(tensors))}")
+    return LoadedAdapter(layout, flat)

@@ -1,0 +1,143 @@
+"""Who is in memory: least recently used goes to disk, what is pinned stays, and a swap blocks nobody else.
+
+States and moves only; what an item is, and how it is written, is the item's own business.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Protocol
+
+
+class Item(Protocol):
+    """Something that is either in memory or on disk. `spill` and `load` do the copy and nothing else."""
+
+    @property
+    def key(self) -> str:
+        """Unique among all items there ever were."""
+        ...
+
+    def nbytes(self) -> int:
+        """Bytes in memory now, or that `load` would take."""
+        ...
+
+    def spill(self) -> None: ...
+
+    def load(self) -> None: ...
+
+
+class _Entry:
+    def __init__(self, item: Item) -> None:
+        self.item = item
+        self.resident = True
+        self.moving = False  # its bytes are being copied; nobody else may touch it
+        self.pins = 0
+        self.last_used = 0
+
+
+class Residency:
+    """Keeps the items under a budget of bytes. The budget is exceeded only while everything is pinned."""
+
+    def __init__(self, budget_bytes: int, on_ready: Callable[[], None] = lambda: None) -> None:
+        self._budget = budget_bytes
+        self._on_ready = on_ready
+        self._entries: dict[str, _Entry] = {}
+        self._changed = threading.Condition()
+        self._clock = 0
+        self._mover = ThreadPoolExecutor(1, thread_name_prefix="motet-swap")
+        self.swaps_in = 0
+        self.swaps_out = 0
+
+    def add(self, item: Item) -> None:
+        """Take in an item that is in memory; what must leave for it leaves in the background."""
+        with self._changed:
+            assert item.key not in self._entries, item.key
+            self._entries[item.key] = entry = _Entry(item)
+            self._touch(entry)
+        self._mover.submit(self._make_room, 0)
+
+    def remove(self, key: str) -> None:
+        """Forget an item, once its copy in flight (if any) is over."""
+        with self._changed:
+            entry = self._entries[key]
+            self._changed.wait_for(lambda: not entry.moving)
+            del self._entries[key]
+
+    def ready(self, key: str) -> bool:
+        """Is it in memory? Where not, its way in has begun when this returns; `on_ready` tells the end."""
+        with self._changed:
+            entry = self._entries[key]
+            if entry.resident and not entry.moving:
+                return True
+            if not entry.moving:
+                entry.moving = True
+                self._mover.submit(self._bring_in, entry)
+            return False
+
+    def pin(self, key: str) -> None:
+        """Keep an item from leaving until `unpin`. It may still be out: see `ready` and `wait`."""
+        with self._changed:
+            entry = self._entries[key]
+            entry.pins += 1
+            self._touch(entry)
+
+    def wait(self, key: str) -> None:
+        """Return once the item is in memory."""
+        while not self.ready(key):
+            with self._changed:
+                entry = self._entries[key]
+                self._changed.wait_for(lambda: not entry.moving)
+
+    def unpin(self, key: str) -> int:
+        """Let go of an item; gives how many still hold it."""
+        with self._changed:
+            entry = self._entries[key]
+            entry.pins -= 1
+            return entry.pins
+
+    def pins(self, key: str) -> int:
+        """How many hold the item."""
+        with self._changed:
+            return self._entries[key].pins
+
+    def used_bytes(self) -> int:
+        with self._changed:
+            return sum(e.item.nbytes() for e in self._entries.values() if e.resident)
+
+    def close(self) -> None:
+        self._mover.shutdown(wait=True, cancel_futures=True)
+
+    def _touch(self, entry: _Entry) -> None:
+        self._clock += 1
+        entry.last_used = self._clock
+
+    def _bring_in(self, entry: _Entry) -> None:
+        self._make_room(entry.item.nbytes())
+        entry.item.load()
+        with self._changed:
+            entry.resident, entry.moving = True, False
+            self._touch(entry)
+            self.swaps_in += 1
+            self._changed.notify_all()
+        self._on_ready()
+
+    def _make_room(self, needed: int) -> None:
+        while (entry := self._take_victim(needed)) is not None:
+            entry.item.spill()
+            with self._changed:
+                entry.resident, entry.moving = False, False
+                self.swaps_out += 1
+                self._changed.notify_all()
+
+    def _take_victim(self, needed: int) -> _Entry | None:
+        with self._changed:
+            resident = [e for e in self._entries.values() if e.resident]
+            if sum(e.item.nbytes() for e in resident) + needed <= self._budget:
+                return None
+            idle = [e for e in resident if e.pins == 0 and not e.moving]
+            victim = min(idle, key=lambda e: e.last_used, default=None)
+            if victim is not None:
+                victim.moving = True
+            return victim

@@ -1,0 +1,149 @@
+"""A run's training state and a version's weights: flat tensors, in memory or in one file."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from motet.engine.adapters.layout import Layout
+from motet.engine.ops.lora import AdapterTensors
+
+
+class Run:
+    """FP32 master weights, gradient, Adam moments and step count of one adapter, all flat.
+
+    Moments exist from the first step on, the gradient from the first backward: a fresh run is small.
+    """
+
+    def __init__(self, name: str, layout: Layout, master: Tensor, dtype: torch.dtype, file: Path) -> None:
+        self.name = name
+        self.layout = layout
+        self.master = master
+        self.compute = master.to(dtype)  # what the kernels read; follows the master
+        self.gradient: Tensor | None = None
+        self.first_moment: Tensor | None = None
+        self.second_moment: Tensor | None = None
+        self.step = 0
+        self.has_gradient = False
+        self.published = 0  # versions so far
+        self.passing_versions: list[str] = []  # those that newer ones may push out
+        self._dtype = dtype
+        self._file = file
+        self._bytes = 0
+        self._adapter: AdapterTensors | None = None
+
+    @property
+    def key(self) -> str:
+        return str(self._file)
+
+    @property
+    def adapter(self) -> AdapterTensors:
+        """The kernels' view, with the gradient to add to."""
+        if self._adapter is None:
+            if self.gradient is None:
+                self.gradient = torch.zeros_like(self.master)
+            shape = self.layout.shape
+            self._adapter = AdapterTensors(self.compute, self.layout.plan, shape.rank, shape.scale, self.gradient)
+        return self._adapter
+
+    def clear_gradient(self) -> None:
+        if self.gradient is not None:
+            self.gradient.zero_()
+        self.has_gradient = False
+
+    def refresh_compute(self) -> None:
+        """Copy the master weights, rounded, to where the kernels read them."""
+        self.compute.copy_(self.master)
+
+    def state(self, optimizer: bool = True) -> dict[str, Tensor]:
+        """What must be kept to go on: the master weights, and moments and a pending gradient where there are."""
+        kept = {"master": self.master}
+        if optimizer and self.first_moment is not None and self.second_moment is not None:
+            kept |= {"first_moment": self.first_moment, "second_moment": self.second_moment}
+        if optimizer and self.has_gradient and self.gradient is not None:
+            kept["gradient"] = self.gradient
+        return kept
+
+    def restore(self, kept: dict[str, Tensor]) -> None:
+        """Take over what `state` gave."""
+        self.master = kept["master"]
+        self.compute = self.master.to(self._dtype)
+        self.first_moment = kept.get("first_moment")
+        self.second_moment = kept.get("second_moment")
+        self.gradient = kept.get("gradient")
+        self.has_gradient = self.gradient is not None
+        self._adapter = None
+
+    def nbytes(self) -> int:
+        tensors = (self.master, self.compute, self.gradient, self.first_moment, self.second_moment)
+        return self._bytes or sum(t.nbytes for t in tensors if t is not None)
+
+    def spill(self) -> None:
+        self._bytes = self.nbytes()
+        save_file(self.state(), self._file)
+        empty = torch.empty(0)
+        self.master = self.compute = empty
+        self.gradient = self.first_moment = self.second_moment = self._adapter = None
+
+    def load(self) -> None:
+        self.restore(load_file(self._file))
+        self._bytes = 0
+
+    def forget(self) -> None:
+        """Remove what was spilled."""
+        self._file.unlink(missing_ok=True)
+
+
+class Version:
+    """An immutable snapshot for sampling. `number` counts within its run; the hash is of shape and weights."""
+
+    def __init__(self, name: str, number: int, layout: Layout, flat: Tensor, file: Path) -> None:
+        self.name = name
+        self.number = number
+        self.layout = layout
+        self.content_hash = self._hash(layout, flat)
+        self.file = file
+        self._flat: Tensor | None = flat
+        self._bytes = flat.nbytes
+        self._adapter: AdapterTensors | None = None
+
+    @staticmethod
+    def _hash(layout: Layout, flat: Tensor) -> str:
+        digest = hashlib.sha256(repr(layout.shape).encode())
+        digest.update(flat.cpu().view(torch.uint8).numpy())
+        return digest.hexdigest()
+
+    @property
+    def key(self) -> str:
+        return str(self.file)
+
+    @property
+    def flat(self) -> Tensor:
+        assert self._flat is not None, f"{self.name} is used while it is on disk: pin it first"
+        return self._flat
+
+    @property
+    def adapter(self) -> AdapterTensors:
+        if self._adapter is None:
+            shape = self.layout.shape
+            self._adapter = AdapterTensors(self.flat, self.layout.plan, shape.rank, shape.scale)
+        return self._adapter
+
+    def nbytes(self) -> int:
+        return self._bytes
+
+    def spill(self) -> None:
+        if not self.file.exists():
+            save_file({"flat": self.flat}, self.file)
+        self._flat = self._adapter = None
+
+    def load(self) -> None:
+        self._flat = load_file(self.file)["flat"]
+
+    def forget(self) -> None:
+        """Remove what was spilled."""
+        self.file.unlink(missing_ok=True)
