@@ -1,0 +1,1 @@
+"""Clients: everything here speaks the API through the `tinker` SDK and knows nothing of the engine."""

@@ -1,0 +1,1 @@
+"""Environments: the protocol, the call formats, the tools and the tasks."""
