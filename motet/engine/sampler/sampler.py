@@ -1,0 +1,155 @@
+"""The sampler: plan, run, draw, deliver. Continuous batching over every live sequence of every version."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from motet.engine.adapters.store import AdapterStore
+from motet.engine.models.decoder import Decoder
+from motet.engine.ops.logprobs import draw, log_normalizer
+from motet.engine.sampler.blocks import BlockTable
+from motet.engine.sampler.runner import Rows, Runner
+from motet.engine.sampler.scheduler import Scheduler
+from motet.engine.sampler.sequence import Chunk, Group, Sequence
+from motet.engine.sampler.stops import StopFinder
+from motet.engine.sampler.uniform import uniforms
+from motet.engine.types import StopReason, TopLogprobs
+
+SCORE_ROWS = 128  # logits of at most so many prompt rows exist at a time
+
+
+@dataclass
+class SamplerCounts:
+    """Counters since the start."""
+
+    steps: int = 0
+    decoded_tokens: int = 0
+    prompt_tokens: int = 0
+
+
+class _Draws(NamedTuple):
+    """One row for each member of a step."""
+
+    temperature: Tensor
+    top_k: Tensor
+    top_p: Tensor
+    uniform: Tensor
+
+
+class Sampler:
+    """Everything that lives is stepped together; a request's numbers depend on nothing but the request."""
+
+    def __init__(
+        self,
+        decoder: Decoder,
+        store: AdapterStore,
+        stops: StopFinder,
+        blocks: int,
+        max_prompt_rows: int,
+        max_waiting: int,
+    ) -> None:
+        self.counts = SamplerCounts()
+        self.scheduler = Scheduler(BlockTable(blocks), store, max_prompt_rows, max_waiting)
+        self._runner = Runner(decoder, blocks)
+        self._stops = stops
+
+    def step(self) -> bool:
+        """One step over everything that can run. False where nothing could."""
+        plan = self.scheduler.plan()
+        self._runner.copy(plan.copies)
+        if not plan.chunks:
+            return False
+        rows = self._runner.run(plan.chunks)
+        for chunk in rows.chunks:
+            self.scheduler.advance(chunk)
+        self._score_prompts(rows)
+        self._draw_tokens(rows)
+        self._count(rows)
+        return True
+
+    # -- what the rows give ------------------------------------------------------------------------------------
+
+    def _draw_tokens(self, rows: Rows) -> None:
+        drawing = [i for i, chunk in enumerate(rows.chunks) if chunk.draws]
+        if not drawing:
+            return
+        members = [rows.chunks[i].sequence for i in drawing]
+        logits = self._runner.logits(rows, rows.bounds[1:][drawing] - 1)
+        how = self._how_to_draw(members)
+        self._note_top(members, logits, how.temperature)
+        drawn = draw(logits, how.temperature, how.top_k, how.top_p, how.uniform)
+        for member, token, logprob in zip(members, drawn.tokens.tolist(), drawn.logprobs.tolist(), strict=True):
+            self._append(member, token, logprob)
+
+    def _how_to_draw(self, members: list[Sequence]) -> _Draws:
+        params = [member.group.params for member in members]
+        numbers = uniforms(
+            np.array([member.group.seed & 0xFFFFFFFFFFFFFFFF for member in members], np.uint64),
+            np.array([member.index for member in members], np.uint64),
+            np.array([len(member.tokens) for member in members], np.uint64),
+        )
+        return _Draws(
+            torch.tensor([p.temperature for p in params], dtype=torch.float32),
+            torch.tensor([p.top_k for p in params], dtype=torch.int64),
+            torch.tensor([p.top_p for p in params], dtype=torch.float32),
+            torch.from_numpy(numbers),
+        )
+
+    def _append(self, member: Sequence, token: int, logprob: float) -> None:
+        member.tokens.append(token)
+        member.logprobs.append(logprob)
+        reason = self._stop_reason(member, token)
+        if reason is not None:
+            member.group.finished[member.index] = member.result(reason)
+            self.scheduler.finish(member)
+
+    def _stop_reason(self, member: Sequence, token: int) -> StopReason | None:
+        group = member.group
+        if token in group.stop_tokens or self._stops.found(member, token):
+            return "stop"
+        return "length" if len(member.logprobs) >= group.max_tokens else None
+
+    def _note_top(self, members: list[Sequence], logits: Tensor, temperature: Tensor) -> None:
+        wanting = [i for i, member in enumerate(members) if member.group.top_sample > 0]
+        for i in wanting:
+            heat = float(temperature[i]) or 1.0
+            top = self._top(logits[i : i + 1] / heat, members[i].group.top_sample)
+            members[i].top_tokens.append(top.tokens[0])
+            members[i].top_logprobs.append(top.logprobs[0])
+
+    def _top(self, logits: Tensor, k: int) -> TopLogprobs:
+        best = torch.topk(logits, min(k, logits.shape[1]), dim=1)
+        logprobs = best.values - log_normalizer(logits)[:, None]
+        return TopLogprobs(best.indices.int().cpu().numpy(), logprobs.cpu().numpy())
+
+    def _score_prompts(self, rows: Rows) -> None:
+        for i, chunk in enumerate(rows.chunks):
+            if not chunk.scores:
+                continue
+            for start in range(0, chunk.count, SCORE_ROWS):
+                stop = min(start + SCORE_ROWS, chunk.count)
+                self._score(rows, chunk, np.arange(start, stop), int(rows.bounds[i]))
+
+    def _score(self, rows: Rows, chunk: Chunk, offsets: np.ndarray, first_row: int) -> None:
+        """Log-probabilities of the tokens that follow these rows of a prompt."""
+        group = chunk.sequence.group
+        logits = self._runner.logits(rows, offsets + first_row)
+        following = torch.from_numpy(group.prompt[chunk.start + offsets + 1].astype(np.int64)).to(logits.device)
+        picked = logits.gather(1, following[:, None])[:, 0] - log_normalizer(logits)
+        group.prompt_logprobs += picked.tolist()
+        if group.top_prompt > 0:
+            group.prompt_top.append(self._top(logits, group.top_prompt))
+
+    def _count(self, rows: Rows) -> None:
+        self.counts.steps += 1
+        for chunk in rows.chunks:
+            if chunk.draws:
+                self.counts.decoded_tokens += 1
+            else:
+                self.counts.prompt_tokens += chunk.count
+

@@ -1,0 +1,202 @@
+"""Which tokens run next: policy only, no tensors.
+
+A request's prompt is run once, by its *lead*; then its samples, the *members*, are born, sharing the lead's blocks.
+Every living member runs its one next token in every step; what is left of the row budget goes to leads. A member is born
+only when all blocks that it may ever need are promised to it, so that nobody is thrown out in the middle.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from motet.engine.adapters.store import AdapterStore
+from motet.engine.sampler.blocks import BLOCK, BlockTable, chain
+from motet.engine.sampler.sequence import BlockCopy, Chunk, Group, Sequence, StepPlan
+from motet.errors import BadRequest, Busy
+
+
+def blocks_for(tokens: int) -> int:
+    """How many blocks hold that many tokens."""
+    return -(-tokens // BLOCK)
+
+
+class Scheduler:
+    """Admits groups, hands out blocks, and says which chunks make the next step."""
+
+    def __init__(self, table: BlockTable, store: AdapterStore, max_prompt_rows: int, max_waiting: int) -> None:
+        self._table = table
+        self._store = store
+        self._max_prompt_rows = max_prompt_rows  # in one step
+        self._max_waiting = max_waiting
+        self._waiting: deque[Group] = deque()
+        self._active: list[Group] = []
+        self._promised = 0  # blocks promised to leads and members
+
+    def add(self, group: Group) -> None:
+        """File a request. Busy: the queue is full. BadRequest: it can never fit."""
+        need = self._lead_blocks(group) + self._member_blocks(group)
+        if need > self._table.blocks:
+            raise BadRequest(
+                f"the request may need {need * BLOCK} cached tokens and the cache holds {self._table.blocks * BLOCK}: "
+                "lower max_tokens, or start the engine with a larger kv_cache"
+            )
+        if len(self._waiting) >= self._max_waiting:
+            raise Busy(f"{len(self._waiting)} sampling requests are waiting already: send this one again later")
+        group.unborn = group.num_samples
+        group.digests = chain(group.owner, group.prompt[:-1])
+        self._waiting.append(group)
+
+    def idle(self) -> bool:
+        return not self._waiting and not self._active
+
+    def sizes(self) -> dict[str, float]:
+        """Gauges: requests waiting and active, living sequences, blocks."""
+        return {
+            "sample_requests_waiting": len(self._waiting),
+            "sample_requests_active": len(self._active),
+            "sequences": sum(len(group.living) for group in self._active),
+            "kv_blocks": self._table.blocks,
+            "kv_blocks_promised": self._promised,
+            "kv_blocks_idle": self._table.idle(),
+        }
+
+    def plan(self) -> StepPlan:
+        """The next step; without chunks where nothing can run."""
+        self._drop_cancelled()
+        self._admit()
+        copies = [copy for group in self._active for copy in self._give_birth(group)]
+        chunks = [Chunk(s, len(s.tokens) - 1, 1) for group in self._active for s in group.living]
+        room = self._max_prompt_rows
+        for lead in [group.lead for group in self._active if group.lead is not None]:
+            count = min(room, len(lead.tokens) - 1 - lead.cached)
+            if count > 0:
+                chunks.append(Chunk(lead, lead.cached, count))
+                room -= count
+        for chunk in chunks:
+            self._take_blocks(chunk)
+        return StepPlan(copies, chunks)
+
+    def advance(self, chunk: Chunk) -> None:
+        """The rows of a chunk have been run: their keys stand, and full blocks can be found by others."""
+        sequence = chunk.sequence
+        sequence.cached = chunk.start + chunk.count
+        if sequence.cached // BLOCK == sequence.remembered:
+            return
+        owner, whole = sequence.group.owner, sequence.tokens[: sequence.cached]
+        for digest in chain(owner, whole, sequence.remembered, sequence.digest):
+            self._table.remember(owner, sequence.blocks[sequence.remembered], digest)
+            sequence.digest = digest
+            sequence.remembered += 1
+
+    def finish(self, member: Sequence) -> None:
+        """A sample has ended: its blocks go back, and the request with its last one."""
+        group = member.group
+        group.living.remove(member)
+        self._release(member)
+        self._promised -= self._member_blocks(group)
+        if not group.living and group.unborn == 0:
+            self._end(group)
+
+    def forget_owner(self, owner: str) -> None:
+        """A version is gone; so are its prefixes."""
+        self._table.forget_owner(owner)
+
+    # -- admission ---------------------------------------------------------------------------------------------
+
+    def _lead_blocks(self, group: Group) -> int:
+        return blocks_for(len(group.prompt) - 1)
+
+    def _member_blocks(self, group: Group) -> int:
+        """What a member may take beyond the full blocks that it shares with the lead."""
+        return blocks_for(len(group.prompt) + group.max_tokens) - (len(group.prompt) - 1) // BLOCK
+
+    def _fits(self, blocks: int) -> bool:
+        return self._promised + blocks <= self._table.blocks
+
+    def _admit(self) -> None:
+        """Begin what can begin, in order of arrival; a request that waits for space holds back those behind it."""
+        begun = {d for group in self._active if group.lead is not None for d in group.digests}
+        held: list[Group] = []
+        while self._waiting and self._fits(
+            self._lead_blocks(self._waiting[0]) + self._member_blocks(self._waiting[0])
+        ):
+            group = self._waiting.popleft()
+            if self._may_begin(group, begun):
+                begun.update(group.digests)
+                self._begin(group)
+            else:
+                held.append(group)
+        self._waiting.extendleft(reversed(held))
+
+    def _may_begin(self, group: Group, begun: set[bytes]) -> bool:
+        if group.version is not None and not self._store.version_ready(group.version):
+            return False
+        unknown = next((d for d in group.digests if not self._table.known(d)), None)
+        return unknown not in begun  # else somebody is computing that very prefix now: wait and share it
+
+    def _begin(self, group: Group) -> None:
+        lead = group.lead = Sequence(group, -1, group.prompt.tolist())
+        self._promised += self._lead_blocks(group)
+        if not group.want_prompt_logprobs:
+            lead.blocks = self._table.match(group.digests)
+            lead.remembered = len(lead.blocks)
+            lead.digest = group.digests[lead.remembered - 1] if lead.blocks else b""
+            lead.cached = group.cache_hit = lead.remembered * BLOCK
+        self._active.append(group)
+
+    # -- births, blocks, ends ----------------------------------------------------------------------------------
+
+    def _give_birth(self, group: Group) -> list[BlockCopy]:
+        """Members whose prompt stands and whose blocks can be promised; the lead goes with the last of them."""
+        lead, copies = group.lead, list[BlockCopy]()
+        if lead is None or lead.cached < len(lead.tokens) - 1:
+            return copies
+        while group.unborn > 0 and self._fits(self._member_blocks(group)):
+            member = Sequence(group, group.num_samples - group.unborn, list(lead.tokens), lead.cached)
+            group.unborn -= 1
+            self._promised += self._member_blocks(group)
+            group.living.append(member)
+            copies += self._share_prompt(lead, member)
+        if group.unborn == 0:
+            group.lead = None
+            self._release(lead)  # its full blocks live on in the members, so their promise stays until the end
+        return copies
+
+    def _share_prompt(self, lead: Sequence, member: Sequence) -> list[BlockCopy]:
+        """Full blocks are shared; the one that the member will write on is copied."""
+        full = lead.cached // BLOCK
+        member.blocks, member.remembered, member.digest = lead.blocks[:full], full, lead.digest
+        for block in member.blocks:
+            self._table.share(block)
+        if lead.cached % BLOCK == 0:
+            return []
+        member.blocks.append(self._table.take())
+        return [BlockCopy(lead.blocks[full], member.blocks[-1])]
+
+    def _take_blocks(self, chunk: Chunk) -> None:
+        blocks = chunk.sequence.blocks
+        while len(blocks) < blocks_for(chunk.start + chunk.count):
+            blocks.append(self._table.take())
+
+    def _release(self, sequence: Sequence) -> None:
+        for block in sequence.blocks:
+            self._table.let_go(block)
+        sequence.blocks = []
+
+    def _drop_cancelled(self) -> None:
+        for group in [g for g in self._waiting if g.cancelled]:
+            self._waiting.remove(group)
+            group.on_done(group)
+        for group in [g for g in self._active if g.cancelled]:
+            if group.lead is not None:
+                self._release(group.lead)
+            for member in group.living:
+                self._release(member)
+                self._promised -= self._member_blocks(group)
+            group.living, group.lead, group.unborn = [], None, 0
+            self._end(group)
+
+    def _end(self, group: Group) -> None:
+        self._active.remove(group)
+        self._promised -= self._lead_blocks(group)
+        group.on_done(group)
