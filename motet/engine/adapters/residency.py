@@ -40,9 +40,9 @@ class _Entry:
 class Residency:
     """Keeps the items under a budget of bytes. The budget is exceeded only while everything is pinned."""
 
-    def __init__(self, budget_bytes: int, on_ready: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, budget_bytes: int) -> None:
         self._budget = budget_bytes
-        self._on_ready = on_ready
+        self.on_ready: Callable[[], None] = lambda: None  # called from the mover's thread
         self._entries: dict[str, _Entry] = {}
         self._changed = threading.Condition()
         self._clock = 0
@@ -121,7 +121,7 @@ class Residency:
             self._touch(entry)
             self.swaps_in += 1
             self._changed.notify_all()
-        self._on_ready()
+        self.on_ready()
 
     def _make_room(self, needed: int) -> None:
         while (entry := self._take_victim(needed)) is not None:

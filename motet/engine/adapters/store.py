@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -32,9 +32,8 @@ class AdapterStore:
         budget_bytes: int,
         max_rank: int,
         passing_versions: int = 8,
-        on_ready: Callable[[], None] = lambda: None,
     ) -> None:
-        self.residency = Residency(budget_bytes, on_ready)
+        self.residency = Residency(budget_bytes)
         self._config = config
         self._dtype = dtype
         self._folder = folder
@@ -143,13 +142,14 @@ class AdapterStore:
         """Return once the version is in memory."""
         self.residency.wait(version.key)
 
-    def release(self, version: Version) -> None:
-        """One holder less; a version that nobody names any more goes with its last holder."""
+    def release(self, version: Version) -> bool:
+        """One holder less. A version that nobody names any more goes with its last holder: True where it went."""
         with self._lock:
             left = self.residency.unpin(version.key)
             gone = left == 0 and self._versions.get(version.name) is not version
         if gone:
             self._remove(version)
+        return gone
 
     def drop_version(self, name: str) -> None:
         """Take the name away; the weights go with their last holder. Unknown names are no error."""

@@ -1,90 +1,115 @@
 """The API's losses: for each, its value and its derivative by the current log-probabilities.
 
 p is the current log-probability of a target, q the sampling policy's, A the advantage, r = exp(p - q). All are sums over
-the tokens of a datum: no mean over batch, length or weights. Derivatives are written out, so that the whole backward
-begins with plain arrays; they are checked against finite differences.
+the targets of a request: no mean over batch, length or weights. Derivatives are written out, so that the backward begins
+with plain arrays; they are checked against finite differences.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
+from numpy.typing import NDArray
 
-from motet.engine.types import Datum, FloatArray, Loss
+from motet.engine.types import Datum, Loss
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What a loss needs beside p, for a number of targets, all of one length."""
+
+    datum: NDArray[np.int64]  # which datum a target belongs to
+    weights: Array
+    q: Array
+    advantages: Array
+    mask: Array
+    low: Array
+    high: Array
+
+    def take(self, chosen: NDArray[np.bool_]) -> Terms:
+        return Terms(**{f.name: getattr(self, f.name)[chosen] for f in fields(self)})
 
 
 @dataclass(frozen=True)
 class LossValue:
-    """The loss of one datum, a number, and d loss / d p, of the targets' shape."""
+    """For each target its share of the loss, and d loss / d p."""
 
-    value: float
-    gradient: FloatArray
-
-
-LossFunction = Callable[[FloatArray, Datum, dict[str, float]], LossValue]
+    value: Array
+    gradient: Array
 
 
-def _given(array: FloatArray | None) -> FloatArray:
-    assert array is not None, "a datum reached the trainer without having been checked"
-    return array.astype(np.float64)
+CLIP_DEFAULTS = {"ppo": (0.8, 1.2), "gspo": (0.8, 1.2), "cispo": (0.0, 4.0)}  # low, high
 
 
-def _bounds(datum: Datum, config: dict[str, float], low: float, high: float) -> tuple[FloatArray, FloatArray]:
-    """Clip bounds for every token: the datum's own, else the request's, else the loss's."""
-    low_T, high_T = datum.clip_low_threshold, datum.clip_high_threshold
-    lows = np.asarray(config.get("clip_low_threshold", low)) if low_T is None else low_T
-    highs = np.asarray(config.get("clip_high_threshold", high)) if high_T is None else high_T
-    return lows.astype(np.float64), highs.astype(np.float64)
+def make_terms(data: tuple[Datum, ...], loss: Loss) -> Terms:
+    """The arrays of some datums end to end; what a datum leaves out is filled in."""
+    low, high = CLIP_DEFAULTS.get(loss.name, (0.0, np.inf))
+    low, high = loss.config.get("clip_low_threshold", low), loss.config.get("clip_high_threshold", high)
+
+    def joined(name: str, missing: float) -> Array:
+        arrays = [getattr(datum, name) for datum in data]
+        sizes = [datum.targets.size for datum in data]
+        parts = [np.full(n, missing) if a is None else a.reshape(-1) for a, n in zip(arrays, sizes, strict=True)]
+        return np.concatenate(parts).astype(np.float64)
+
+    return Terms(
+        datum=np.repeat(np.arange(len(data)), [datum.targets.size for datum in data]),
+        weights=joined("weights", 1.0),
+        q=joined("logprobs", 0.0),
+        advantages=joined("advantages", 0.0),
+        mask=joined("sequence_ratio_mask", 0.0),
+        low=joined("clip_low_threshold", low),
+        high=joined("clip_high_threshold", high),
+    )
 
 
-def cross_entropy(p: FloatArray, datum: Datum, config: dict[str, float]) -> LossValue:
+def cross_entropy(p: Array, terms: Terms, config: dict[str, float]) -> LossValue:
     """-sum(w p)."""
-    weights = np.ones_like(p) if datum.weights is None else _given(datum.weights)
-    return LossValue(-float((weights * p).sum()), -weights)
+    return LossValue(-terms.weights * p, -terms.weights)
 
 
-def importance_sampling(p: FloatArray, datum: Datum, config: dict[str, float]) -> LossValue:
+def importance_sampling(p: Array, terms: Terms, config: dict[str, float]) -> LossValue:
     """-sum(r A); its derivative is -r A."""
-    surrogate = np.exp(p - _given(datum.logprobs)) * _given(datum.advantages)
-    return LossValue(-float(surrogate.sum()), -surrogate)
+    surrogate = -np.exp(p - terms.q) * terms.advantages
+    return LossValue(surrogate, surrogate)
 
 
-def _clipped(ratio: FloatArray, advantages: FloatArray, low: FloatArray, high: FloatArray) -> LossValue:
-    """-sum(min(r A, clip(r) A)), by r where r enters as exp(p): the shared part of ppo and gspo."""
-    plain, clipped = ratio * advantages, np.clip(ratio, low, high) * advantages
-    moves = (plain < clipped) | ((low <= ratio) & (ratio <= high))
-    return LossValue(-float(np.minimum(plain, clipped).sum()), -np.where(moves, plain, 0.0))
+def _clipped(ratio: Array, terms: Terms) -> LossValue:
+    """-min(r A, clip(r) A), where r moves with p as exp(p) does: the shared part of ppo and gspo."""
+    plain, clipped = ratio * terms.advantages, np.clip(ratio, terms.low, terms.high) * terms.advantages
+    moves = (plain < clipped) | ((terms.low <= ratio) & (ratio <= terms.high))
+    return LossValue(-np.minimum(plain, clipped), -np.where(moves, plain, 0.0))
 
 
-def ppo(p: FloatArray, datum: Datum, config: dict[str, float]) -> LossValue:
+def ppo(p: Array, terms: Terms, config: dict[str, float]) -> LossValue:
     """-sum(min(r A, clip(r, low, high) A)) (Schulman et al. 2017, eq. 7)."""
-    low, high = _bounds(datum, config, 0.8, 1.2)
-    return _clipped(np.exp(p - _given(datum.logprobs)), _given(datum.advantages), low, high)
+    return _clipped(np.exp(p - terms.q), terms)
 
 
-def cispo(p: FloatArray, datum: Datum, config: dict[str, float]) -> LossValue:
+def cispo(p: Array, terms: Terms, config: dict[str, float]) -> LossValue:
     """-sum(sg(clip(r, low, high)) p A) (MiniMax-M1 2025, eq. 4)."""
-    low, high = _bounds(datum, config, 0.0, 4.0)
-    weight = np.clip(np.exp(p - _given(datum.logprobs)), low, high) * _given(datum.advantages)
-    return LossValue(-float((weight * p).sum()), -weight)
+    weight = np.clip(np.exp(p - terms.q), terms.low, terms.high) * terms.advantages
+    return LossValue(-weight * p, -weight)
 
 
-def dro(p: FloatArray, datum: Datum, config: dict[str, float]) -> LossValue:
+def dro(p: Array, terms: Terms, config: dict[str, float]) -> LossValue:
     """-sum(p A - beta/2 (p - q)^2) (Richemond et al. 2024)."""
-    beta, advantages, drift = config.get("beta", 0.05), _given(datum.advantages), p - _given(datum.logprobs)
-    return LossValue(-float((p * advantages - 0.5 * beta * drift**2).sum()), -(advantages - beta * drift))
+    beta, drift = config.get("beta", 0.05), p - terms.q
+    return LossValue(-(p * terms.advantages - 0.5 * beta * drift**2), -(terms.advantages - beta * drift))
 
 
-def gspo(p: FloatArray, datum: Datum, config: dict[str, float]) -> LossValue:
+def gspo(p: Array, terms: Terms, config: dict[str, float]) -> LossValue:
     """-sum(min(s_t A, clip(s_t) A)), s_t = s exp(p - sg(p)), s = exp(mean of p - q over the mask) (Zheng et al. 2025)."""
-    mask = _given(datum.sequence_ratio_mask)
-    count = max(float(mask.sum()), 1.0)
-    ratio = np.exp(float(((p - _given(datum.logprobs)) * mask).sum()) / count)
-    low, high = _bounds(datum, config, 0.8, 1.2)
-    return _clipped(np.full_like(p, ratio), _given(datum.advantages), low, high)
+    drift = np.bincount(terms.datum, (p - terms.q) * terms.mask)
+    counts = np.maximum(np.bincount(terms.datum, terms.mask), 1.0)
+    return _clipped(np.exp(drift / counts)[terms.datum], terms)
 
+
+LossFunction = Callable[[Array, Terms, dict[str, float]], LossValue]
 
 LOSSES: dict[str, LossFunction] = {
     "cross_entropy": cross_entropy,
@@ -94,8 +119,5 @@ LOSSES: dict[str, LossFunction] = {
     "dro": dro,
     "gspo": gspo,
 }
-
-
-def loss_value(p: FloatArray, datum: Datum, loss: Loss) -> LossValue:
-    """The loss of one datum at log-probabilities p, in float64."""
-    return LOSSES[loss.name](p.astype(np.float64), datum, loss.config)
+WHOLE_DATUM = frozenset({"gspo"})  # a target's derivative depends on the datum's other targets
+"""Losses that must see all of a datum's log-probabilities before any derivative is known."""

@@ -1,0 +1,117 @@
+"""What the core asks of a backend. The core knows runs, queues and lanes; a backend knows tensors and devices.
+
+Two lanes call it, each from a thread of its own: methods under *training* are called by the training lane only, those
+under *sampling* by the sampling lane only, the rest by anybody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, Protocol
+
+from motet.engine.trainer.head import PieceResult
+from motet.engine.trainer.packing import Piece
+from motet.engine.types import (
+    AdamW,
+    AdapterShape,
+    BaseInfo,
+    Datum,
+    IntArray,
+    Loss,
+    PublishResult,
+    SampleResult,
+    SamplingParams,
+    StepResult,
+    TrainResult,
+)
+
+
+@dataclass(frozen=True)
+class TrainPart:
+    """One piece in a pass: of which run, under which loss."""
+
+    run: str
+    piece: Piece
+    loss: Loss
+
+
+@dataclass(frozen=True)
+class SampleOrder:
+    """A sampling request as the backend takes it, with where its result goes."""
+
+    version: str | None
+    prompt: IntArray
+    params: SamplingParams
+    num_samples: int
+    prompt_logprobs: bool
+    top_prompt_logprobs: int
+    top_sample_logprobs: int
+    done: Future[SampleResult]
+
+
+class Backend(Protocol):
+    """Adapters in and out, passes, steps, samples."""
+
+    info: BaseInfo
+
+    def attach(self, wake: Callable[[], None]) -> None:
+        """Called once, before the lanes start: `wake` tells them that something is in memory now."""
+        ...
+
+    def enter_lane(self, lane: Literal["sampling", "training"]) -> None:
+        """Called once by each lane's thread before anything else: take the cores that are its own."""
+        ...
+
+    # training -------------------------------------------------------------------------------------------------
+    def create_run(self, run: str, shape: AdapterShape, seed: int) -> None: ...
+
+    def run_ready(self, run: str) -> bool:
+        """Is the run in memory? Where not, it is on its way, and `wake` tells when it is."""
+        ...
+
+    def cut(self, run: str, data: tuple[Datum, ...], loss: Loss) -> list[Piece]:
+        """Check a request and cut it into pieces. BadRequest, NotFound."""
+        ...
+
+    def train(self, parts: list[TrainPart], backward: bool) -> list[PieceResult]:
+        """One pass over pieces of many runs; parts of one run follow each other."""
+        ...
+
+    def merge(self, results: list[PieceResult]) -> TrainResult:
+        """From the results of all pieces of a request, in order, to its own."""
+        ...
+
+    def optim_step(self, run: str, adam: AdamW) -> StepResult: ...
+
+    def publish(self, run: str, version: str, keep: bool) -> PublishResult: ...
+
+    def save_run(self, run: str, folder: Path) -> None: ...
+
+    def load_run(self, run: str, folder: Path, optimizer: bool) -> AdapterShape: ...
+
+    def drop_run(self, run: str) -> None: ...
+
+    # sampling -------------------------------------------------------------------------------------------------
+    def begin_sample(self, order: SampleOrder) -> None:
+        """File a request; its future is resolved by a later step. BadRequest, NotFound, Busy."""
+        ...
+
+    def sample_step(self) -> bool:
+        """One step over every live sequence. False where there was nothing to do."""
+        ...
+
+    def cancel_sample(self, done: Future[SampleResult]) -> None: ...
+
+    # anybody --------------------------------------------------------------------------------------------------
+    def save_version(self, version: str, folder: Path) -> None: ...
+
+    def load_version(self, version: str, folder: Path) -> PublishResult: ...
+
+    def drop_version(self, version: str) -> None: ...
+
+    def stats(self) -> dict[str, float]: ...
+
+    def close(self) -> None: ...

@@ -1,0 +1,219 @@
+"""The local backend: one base model on one device, shared by sampler and trainer.
+
+Sampler and trainer never see each other: an adapter goes from the one to the other here, in `publish`.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, InvalidStateError
+from pathlib import Path
+from typing import Literal
+
+import torch
+
+from motet.engine.adapters.peft import load_peft, save_peft
+from motet.engine.adapters.run import Version
+from motet.engine.adapters.snapshot import load_snapshot, restore_run, save_snapshot
+from motet.engine.adapters.store import AdapterStore
+from motet.engine.backends.base import SampleOrder, TrainPart
+from motet.engine.models.decoder import Decoder
+from motet.engine.sampler.orders import check_prompt, group_result
+from motet.engine.sampler.sampler import Sampler
+from motet.engine.sampler.sequence import Group
+from motet.engine.trainer.checks import check_adam, check_data
+from motet.engine.trainer.head import PieceResult
+from motet.engine.trainer.optimizer import adamw_step
+from motet.engine.trainer.packing import Piece, cut_pieces
+from motet.engine.trainer.results import merge_results
+from motet.engine.trainer.trainer import PassPart, Trainer
+from motet.engine.types import (
+    AdamW,
+    AdapterShape,
+    BaseInfo,
+    Datum,
+    Loss,
+    PublishResult,
+    SampleResult,
+    StepResult,
+    TrainResult,
+)
+
+from motet.errors import MotetError
+
+
+class LocalBackend:
+    """See `base.Backend`; the methods stand in its order."""
+
+    def __init__(
+        self,
+        info: BaseInfo,
+        decoder: Decoder,
+        store: AdapterStore,
+        sampler: Sampler,
+        trainer: Trainer,
+        lane_cores: dict[str, list[int]],
+        pass_rows: int,
+    ) -> None:
+        self.info = info
+        self._decoder = decoder
+        self._store = store
+        self._sampler = sampler
+        self._trainer = trainer
+        self._lane_cores = lane_cores
+        self._pass_rows = pass_rows
+        self._groups: dict[Future[SampleResult], Group] = {}
+        self._publish_seconds = 0.0
+
+    def attach(self, wake: Callable[[], None]) -> None:
+        self._store.residency.on_ready = wake
+
+    def enter_lane(self, lane: Literal["sampling", "training"]) -> None:
+        cores = self._lane_cores[lane]
+        torch.set_num_threads(len(cores))
+        os.sched_setaffinity(0, cores)
+
+    # training -------------------------------------------------------------------------------------------------
+
+    def create_run(self, run: str, shape: AdapterShape, seed: int) -> None:
+        self._store.create_run(run, shape, seed)
+
+    def run_ready(self, run: str) -> bool:
+        return self._store.run_ready(run)
+
+    def cut(self, run: str, data: tuple[Datum, ...], loss: Loss) -> list[Piece]:
+        self._store.run(run)
+        check_data(data, loss, self.info.vocabulary, self.info.context)
+        return cut_pieces(data, self._pass_rows)
+
+    def train(self, parts: list[TrainPart], backward: bool) -> list[PieceResult]:
+        runs = {part.run: self._store.run(part.run) for part in parts}
+        with self._store.training(list(runs.values())):
+            work = [PassPart(part.piece, runs[part.run].adapter, part.loss) for part in parts]
+            results = self._trainer.run(work, backward)
+            for run in runs.values():
+                run.has_gradient = run.has_gradient or backward
+        return results
+
+    def merge(self, results: list[PieceResult]) -> TrainResult:
+        return merge_results(results)
+
+    def optim_step(self, run: str, adam: AdamW) -> StepResult:
+        check_adam(adam)
+        state = self._store.run(run)
+        with self._store.training([state]):
+            return StepResult(adamw_step(state, adam))
+
+    def publish(self, run: str, version: str, keep: bool) -> PublishResult:
+        began = time.perf_counter()
+        state = self._store.run(run)
+        with self._store.training([state]):
+            published = self._store.publish(state, version, keep)
+        return self._told(published, began)
+
+    def save_run(self, run: str, folder: Path) -> None:
+        state = self._store.run(run)
+        with self._store.training([state]):
+            save_snapshot(folder, state)
+
+    def load_run(self, run: str, folder: Path, optimizer: bool) -> AdapterShape:
+        snapshot = load_snapshot(folder)
+        layout = self._store.layout(snapshot.shape)
+        state = self._store.add_run(run, layout, snapshot.tensors["master"])
+        with self._store.training([state]):
+            restore_run(state, snapshot, optimizer)
+        return snapshot.shape
+
+    def drop_run(self, run: str) -> None:
+        self._store.drop_run(run)
+
+    # sampling -------------------------------------------------------------------------------------------------
+
+    def begin_sample(self, order: SampleOrder) -> None:
+        params, info = order.params, self.info
+        check_prompt(order.prompt, params, order.num_samples, info.vocabulary, info.context)
+        room = info.context - len(order.prompt)
+        group = Group(
+            prompt=order.prompt,
+            params=params,
+            seed=secrets.randbits(63) if params.seed is None else params.seed,
+            num_samples=order.num_samples,
+            max_tokens=room if params.max_tokens is None else min(params.max_tokens, room),
+            stop_tokens=frozenset(info.end_tokens if params.stop_tokens is None else params.stop_tokens),
+            stop_bytes=tuple(stop.encode() for stop in params.stop_strings),
+            version=None if order.version is None else self._store.acquire(order.version),
+            want_prompt_logprobs=order.prompt_logprobs,
+            top_prompt=order.top_prompt_logprobs,
+            top_sample=order.top_sample_logprobs,
+            on_done=lambda group: self._sampled(group, order.done),
+        )
+        try:
+            self._sampler.scheduler.add(group)
+        except MotetError:
+            self._release(group)
+            raise
+        self._groups[order.done] = group
+
+    def sample_step(self) -> bool:
+        return self._sampler.step()
+
+    def cancel_sample(self, done: Future[SampleResult]) -> None:
+        group = self._groups.get(done)
+        if group is not None:
+            group.cancelled = True
+
+    def _sampled(self, group: Group, done: Future[SampleResult]) -> None:
+        del self._groups[done]
+        self._release(group)
+        if group.cancelled:
+            done.cancel()
+            return
+        try:
+            done.set_result(group_result(group))
+        except InvalidStateError:
+            assert done.cancelled()
+
+    def _release(self, group: Group) -> None:
+        if group.version is not None and self._store.release(group.version):
+            self._sampler.scheduler.forget_owner(group.owner)
+
+    # anybody --------------------------------------------------------------------------------------------------
+
+    def save_version(self, version: str, folder: Path) -> None:
+        held = self._store.acquire(version)
+        try:
+            self._store.wait_for(held)
+            save_peft(folder, held.layout, held.flat.float(), self.info.name)
+        finally:
+            self._store.release(held)
+
+    def load_version(self, version: str, folder: Path) -> PublishResult:
+        began = time.perf_counter()
+        loaded = load_peft(folder, self._decoder.config)
+        layout = self._store.layout(loaded.layout.shape)
+        return self._told(self._store.add_version(version, 1, layout, loaded.flat.to(self._decoder.dtype)), began)
+
+    def drop_version(self, version: str) -> None:
+        self._store.drop_version(version)
+
+    def stats(self) -> dict[str, float]:
+        counts = self._sampler.counts
+        return {
+            **self._store.counts(),
+            **self._sampler.scheduler.sizes(),
+            "sample_steps": counts.steps,
+            "decoded_tokens": counts.decoded_tokens,
+            "prompt_tokens": counts.prompt_tokens,
+            "publish_seconds": self._publish_seconds,
+        }
+
+    def close(self) -> None:
+        self._store.close()
+
+    def _told(self, version: Version, began: float) -> PublishResult:
+        seconds = time.perf_counter() - began
+        self._publish_seconds += seconds
+        return PublishResult(version.name, version.number, version.content_hash, seconds)

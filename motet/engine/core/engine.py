@@ -1,0 +1,255 @@
+"""The engine: requests in, futures out, two lanes at work between.
+
+The training lane takes one short request or one pass at a time; the sampling lane steps every live sequence. Each lane is
+a thread; the floor says who has the cores. A lane that meets a fault of ours takes the engine down with it, every open
+future failing clearly: whoever owns the process starts it again.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, InvalidStateError
+from enum import Enum, auto
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from typing import Any
+
+from motet.engine.backends.base import Backend, PieceResult, SampleOrder, TrainPart
+from motet.engine.core.floor import Floor, Lane
+from motet.engine.core.queues import Pending, PassItem, Queues, TrainPass
+from motet.engine.core.requests import (
+    CreateRun,
+    DropRun,
+    DropVersion,
+    ForwardBackward,
+    LoadRun,
+    LoadVersion,
+    OptimStep,
+    Publish,
+    Request,
+    Sample,
+    SaveRun,
+    SaveVersion,
+    Stats,
+)
+from motet.errors import EngineFault, MotetError
+
+
+class Signal(Enum):
+    """What the sampling lane may find among its orders."""
+
+    WAKE = auto()  # something outside has changed, such as a version that is in memory now
+    STOP = auto()
+
+
+def resolve(future: Future[Any], result: object) -> None:
+    """Give a result to a future that its caller may have cancelled."""
+    try:
+        future.set_result(result)
+    except InvalidStateError:
+        assert future.cancelled()
+
+
+def fail(future: Future[Any], error: BaseException) -> None:
+    """Give an error to a future that its caller may have cancelled."""
+    try:
+        future.set_exception(error)
+    except InvalidStateError:
+        assert future.cancelled()
+
+
+class Engine:
+    """One warm base model and everybody's runs on it."""
+
+    def __init__(self, backend: Backend, floor: Floor, queues: Queues) -> None:
+        self.info = backend.info
+        self._backend = backend
+        self._floor = floor
+        self._queues = queues
+        self._orders: SimpleQueue[SampleOrder | Future[Any] | Signal] = SimpleQueue()  # a future: cancel it
+        self._open: set[Future[Any]] = set()
+        self._fault: BaseException | None = None
+        self._closing = False
+        self._stepping = False  # the last sampling step found something to do
+        self._lanes = [
+            threading.Thread(target=self._lane, args=("training", self._training_lane), daemon=True),
+            threading.Thread(target=self._lane, args=("sampling", self._sampling_lane), daemon=True),
+        ]
+        backend.attach(self.wake)
+        for lane in self._lanes:
+            lane.start()
+
+    def submit(self, request: Request) -> Future[Any]:
+        """File a request; its future gives what `requests` says, or an error of motet.errors."""
+        future: Future[Any] = Future()
+        self._open.add(future)
+        future.add_done_callback(self._open.discard)
+        if self._fault is not None or self._closing:
+            fail(future, EngineFault(f"the engine has stopped: {self._fault or 'it was closed'}"))
+        elif isinstance(request, Sample):
+            self._orders.put(_order(request, future))
+        elif isinstance(request, SaveVersion | LoadVersion | DropVersion | Stats):
+            self._answer(future, request)
+        else:
+            self._queues.put(Pending(request, future))
+        return future
+
+    def cancel(self, future: Future[Any]) -> None:
+        """Take a sampling request back; what it holds is free after the next step. Others are not cancelled."""
+        self._orders.put(future)
+
+    def close(self) -> None:
+        """Finish the work in hand and stop; what is still queued fails."""
+        self._closing = True
+        self._queues.close()
+        self._orders.put(Signal.STOP)
+        for lane in self._lanes:
+            lane.join()
+        self._fail_open(EngineFault("the engine was closed"))
+        self._backend.close()
+
+    def stats(self) -> dict[str, float]:
+        """Counters and gauges of every part."""
+        times = {}
+        for lane, clock in self._floor.clocks.items():
+            times[f"{lane}_busy_seconds"] = clock.busy
+            times[f"{lane}_longest_wait_seconds"] = clock.longest_wait
+        return {**self._backend.stats(), **self._queues.sizes(), **times}
+
+    # -- lanes -------------------------------------------------------------------------------------------------
+
+    def wake(self) -> None:
+        """Both lanes look again at what they can do."""
+        self._queues.wake()
+        self._orders.put(Signal.WAKE)
+
+    def _lane(self, lane: Lane, work: Callable[[], None]) -> None:
+        try:
+            self._backend.enter_lane(lane)
+            work()
+        except BaseException as error:
+            self._fault = error
+            self._closing = True
+            self._queues.close()
+            self._orders.put(Signal.STOP)
+            self._fail_open(EngineFault(f"the engine stopped on a fault of its own: {error!r}"))
+            raise
+
+    def _fail_open(self, error: MotetError) -> None:
+        for future in list(self._open):
+            fail(future, error)
+
+    def _training_lane(self) -> None:
+        while (work := self._queues.next(self._cut)) is not None:
+            with self._floor.held("training"):
+                if isinstance(work, TrainPass):
+                    self._run_pass(work)
+                else:
+                    self._answer(work.future, work.request)
+            if isinstance(work, Pending):
+                self._queues.done(work)
+
+    def _sampling_lane(self) -> None:
+        while self._take_orders():
+            with self._floor.held("sampling"):
+                self._stepping = self._backend.sample_step()
+
+    # -- training ----------------------------------------------------------------------------------------------
+
+    def _cut(self, pending: Pending) -> None:
+        request = pending.request
+        assert isinstance(request, ForwardBackward)
+        try:
+            pending.pieces = self._backend.cut(request.run, request.data, request.loss)
+        except MotetError as error:
+            fail(pending.future, error)
+
+    def _run_pass(self, work: TrainPass) -> None:
+        results = self._backend.train([_part(item) for item in work.items], work.backward)
+        for item, result in zip(work.items, results, strict=True):
+            self._deliver(item, result)
+
+    def _deliver(self, item: PassItem, result: PieceResult) -> None:
+        pending = item.pending
+        pending.results.append(result)
+        if len(pending.results) == len(pending.pieces or ()):
+            self._queues.done(pending)
+            resolve(pending.future, self._backend.merge(pending.results))
+
+    def _answer(self, future: Future[Any], request: Request) -> None:
+        try:
+            resolve(future, self._short(request))
+        except MotetError as error:
+            fail(future, error)
+
+    def _short(self, request: Request) -> object:
+        """What takes no pass and no step."""
+        backend = self._backend
+        match request:
+            case CreateRun(run, shape, seed):
+                return backend.create_run(run, shape, seed)
+            case OptimStep(run, adam):
+                return backend.optim_step(run, adam)
+            case Publish(run, version, keep):
+                return backend.publish(run, version, keep)
+            case SaveRun(run, folder):
+                return backend.save_run(run, Path(folder))
+            case LoadRun(run, folder, optimizer):
+                return backend.load_run(run, Path(folder), optimizer)
+            case DropRun(run):
+                return backend.drop_run(run)
+            case SaveVersion(version, folder):
+                return backend.save_version(version, Path(folder))
+            case LoadVersion(version, folder):
+                return backend.load_version(version, Path(folder))
+            case DropVersion(version):
+                return backend.drop_version(version)
+            case Stats():
+                return self.stats()
+            case _:
+                raise AssertionError(f"{request} is not a short request")
+
+    # -- sampling ----------------------------------------------------------------------------------------------
+
+    def _take_orders(self) -> bool:
+        """Hand all waiting orders to the sampler; wait for one where nothing is in hand. False: stop."""
+        block = not self._stepping
+        while True:
+            try:
+                order = self._orders.get(block=block)
+            except Empty:
+                return True
+            block = False
+            if order is Signal.STOP or self._closing:
+                return False
+            if isinstance(order, SampleOrder):
+                self._begin(order)
+            elif isinstance(order, Future):
+                self._backend.cancel_sample(order)
+
+    def _begin(self, order: SampleOrder) -> None:
+        try:
+            self._backend.begin_sample(order)
+        except MotetError as error:
+            fail(order.done, error)
+
+
+def _part(item: PassItem) -> TrainPart:
+    request = item.pending.request
+    assert isinstance(request, ForwardBackward)
+    return TrainPart(request.run, item.piece, request.loss)
+
+
+def _order(request: Sample, future: Future[Any]) -> SampleOrder:
+    return SampleOrder(
+        request.version,
+        request.prompt,
+        request.params,
+        request.num_samples,
+        request.prompt_logprobs,
+        request.top_prompt_logprobs,
+        request.top_sample_logprobs,
+        future,
+    )
+

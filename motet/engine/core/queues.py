@@ -1,0 +1,160 @@
+"""A queue for every run, and what the training lane should do next: order within a run, freedom between runs."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any
+
+from motet.engine.backends.base import Piece, PieceResult
+from motet.engine.core.requests import ForwardBackward, TrainRequest
+
+
+@dataclass(eq=False)
+class Pending:
+    """A request of a run on its way. A ForwardBackward is cut into pieces when its turn comes."""
+
+    request: TrainRequest
+    future: Future[Any]
+    pieces: list[Piece] | None = None
+    begun: int = 0  # pieces that are in a pass or through it
+    results: list[PieceResult] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class PassItem:
+    """One piece of a pending request."""
+
+    pending: Pending
+    piece: Piece
+
+
+@dataclass(frozen=True)
+class TrainPass:
+    """Pieces of many runs for one forward (and backward); those of one run follow each other."""
+
+    items: list[PassItem]
+    backward: bool
+
+
+class Queues:
+    """Runs are served in turn: whoever has waited longest since its last turn comes first."""
+
+    def __init__(self, pass_rows: int, ready: Callable[[str], bool]) -> None:
+        self._pass_rows = pass_rows
+        self._ready = ready
+        self._runs: dict[str, deque[Pending]] = {}  # in the order of turns
+        self._changed = threading.Condition()
+        self._closed = False
+
+    def put(self, pending: Pending) -> None:
+        with self._changed:
+            self._runs.setdefault(pending.request.run, deque()).append(pending)
+            self._changed.notify_all()
+
+    def wake(self) -> None:
+        """Something outside has changed, such as a run that is in memory now."""
+        with self._changed:
+            self._changed.notify_all()
+
+    def close(self) -> None:
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+
+    def sizes(self) -> dict[str, float]:
+        with self._changed:
+            return {
+                "runs_waiting": sum(1 for queue in self._runs.values() if queue),
+                "train_requests_waiting": sum(len(queue) for queue in self._runs.values()),
+            }
+
+    def drain(self) -> list[Pending]:
+        """Everything that is left, taken out."""
+        with self._changed:
+            left = [pending for queue in self._runs.values() for pending in queue]
+            self._runs.clear()
+            return left
+
+    def next(self, cut: Callable[[Pending], None]) -> Pending | TrainPass | None:
+        """Wait for work: one short request, or a pass. None: the queues are closed.
+
+        `cut` fills in a request's pieces; where it resolves the future with an error instead, the request is done.
+        """
+        with self._changed:
+            while not self._closed:
+                work = self._short_request() or self._pass(cut)
+                if work is not None:
+                    return work
+                self._changed.wait()
+            return None
+
+    def done(self, pending: Pending) -> None:
+        """A request is over: it leaves the head of its queue."""
+        with self._changed:
+            queue = self._runs[pending.request.run]
+            queue.remove(pending)
+            if not queue:
+                del self._runs[pending.request.run]
+
+    # -- the choice --------------------------------------------------------------------------------------------
+
+    def _heads(self) -> list[Pending]:
+        """The first request of every run that is in memory, in the order of turns."""
+        return [queue[0] for run, queue in self._runs.items() if queue and self._ready(run)]
+
+    def _short_request(self) -> Pending | None:
+        """Creation, optimizer step, publish, and so on: done at once, since others may wait for it."""
+        return next((head for head in self._heads() if not isinstance(head.request, ForwardBackward)), None)
+
+    def _pass(self, cut: Callable[[Pending], None]) -> TrainPass | None:
+        items: list[PassItem] = []
+        backward: bool | None = None
+        room = self._pass_rows
+        for head in self._heads():
+            assert isinstance(head.request, ForwardBackward)
+            if backward is not None and head.request.backward != backward:
+                continue
+            for pending in self._same_kind(head.request.run, head.request.backward):
+                if not self._cut(pending, cut):
+                    continue
+                taken = self._take(pending, room, first=not items)
+                room -= sum(item.piece.rows for item in taken)
+                items += taken
+                backward = head.request.backward if items else None
+                if pending.begun < len(pending.pieces or ()):
+                    break
+        for run in {item.pending.request.run: None for item in items}:
+            self._runs[run] = self._runs.pop(run)  # it has had its turn
+        return TrainPass(items, bool(backward)) if items else None
+
+    def _same_kind(self, run: str, backward: bool) -> list[Pending]:
+        """The requests at the head of a run's queue that may share a pass."""
+        kind = []
+        for pending in self._runs[run]:
+            if not isinstance(pending.request, ForwardBackward) or pending.request.backward != backward:
+                break
+            kind.append(pending)
+        return kind
+
+    def _cut(self, pending: Pending, cut: Callable[[Pending], None]) -> bool:
+        if pending.pieces is None:
+            cut(pending)
+        if pending.pieces is None:
+            self._runs[pending.request.run].remove(pending)
+            return False
+        return True
+
+    def _take(self, pending: Pending, room: int, first: bool) -> list[PassItem]:
+        """Pieces that fit; one that fits no pass is a pass alone."""
+        taken: list[PassItem] = []
+        for piece in (pending.pieces or [])[pending.begun :]:
+            if piece.rows > room and not (first and not taken):
+                break
+            taken.append(PassItem(pending, piece))
+            room -= piece.rows
+            pending.begun += 1
+        return taken

@@ -1,0 +1,75 @@
+"""Put an engine together: base model, cache, store, sampler, trainer, lanes. Knows every room, and no request."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Literal
+
+from motet.engine.adapters.store import AdapterStore
+from motet.engine.backends.local import LocalBackend
+from motet.engine.core.engine import Engine
+from motet.engine.core.floor import Floor
+from motet.engine.core.queues import Queues
+from motet.engine.models.config import ModelConfig
+from motet.engine.models.loading import open_base_model
+from motet.engine.sampler.blocks import BLOCK
+from motet.engine.sampler.sampler import Sampler
+from motet.engine.sampler.stops import StopFinder
+from motet.engine.settings import EngineSettings
+from motet.engine.trainer.trainer import Trainer
+from motet.engine.types import BaseInfo
+from motet.errors import BadConfig
+
+
+def lane_cores(threads: int, lanes: Literal["shared", "split"]) -> dict[str, list[int]]:
+    """The cores of each lane. BadConfig where there are fewer than asked for."""
+    cores = sorted(os.sched_getaffinity(0))
+    if threads > len(cores):
+        raise BadConfig(f"threads is {threads} and this machine has {len(cores)} cores: choose fewer, or 0 for all")
+    cores = cores[: threads or len(cores)]
+    if lanes == "shared":
+        return {"sampling": cores, "training": cores}
+    if len(cores) < 2:
+        raise BadConfig("lanes = split needs at least two cores: choose shared")
+    half = len(cores) // 2
+    return {"sampling": cores[:half], "training": cores[half:]}
+
+
+def cache_blocks(config: ModelConfig, cache_bytes: int, item_bytes: int) -> int:
+    """How many blocks fit into the cache. BadConfig where not even one context does."""
+    block_bytes = 2 * config.layers * config.kv_heads * config.head_width * BLOCK * item_bytes
+    blocks = cache_bytes // block_bytes
+    if blocks < 4:
+        raise BadConfig(f"kv_cache_bytes is {cache_bytes}: a block of {BLOCK} tokens takes {block_bytes}, choose more")
+    return blocks
+
+
+def open_backend(settings: EngineSettings, breathe: Callable[[], None]) -> LocalBackend:
+    """Load the base model and make everything around it. NotFound, BadConfig, EngineFault."""
+    cores = lane_cores(settings.threads, settings.lanes)
+    base = open_base_model(settings.model, settings.dtype, settings.device)
+    decoder, config = base.decoder, base.decoder.config
+    spill = settings.data_dir / "spill"
+    store = AdapterStore(config, decoder.dtype, spill, settings.host_bytes, settings.max_rank)
+    blocks = cache_blocks(config, settings.kv_cache_bytes, decoder.embed.element_size())
+    stops = StopFinder(base.token_bytes)
+    sampler = Sampler(decoder, store, stops, blocks, settings.prompt_rows, settings.max_waiting)
+    info = BaseInfo(
+        name=settings.model,
+        folder=str(base.folder),
+        vocabulary=config.vocabulary,
+        context=config.context,
+        dtype=str(decoder.dtype).removeprefix("torch."),
+        parameters=decoder.parameters(),
+        end_tokens=config.end_tokens,
+        max_rank=settings.max_rank,
+    )
+    return LocalBackend(info, decoder, store, sampler, Trainer(decoder, breathe), cores, settings.pass_rows)
+
+
+def open_engine(settings: EngineSettings) -> Engine:
+    """A warm engine with a local backend. NotFound, BadConfig, EngineFault where it cannot be."""
+    floor = Floor(exclusive=settings.lanes == "shared")
+    backend = open_backend(settings, breathe=lambda: floor.breathe("training"))
+    return Engine(backend, floor, Queues(settings.pass_rows, backend.run_ready))

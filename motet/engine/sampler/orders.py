@@ -1,0 +1,65 @@
+"""What a sampling request must hold, and from a finished group to its result."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from motet.engine.sampler.sequence import Group
+from motet.engine.types import IntArray, SampleResult, SamplingParams, TopLogprobs
+from motet.errors import BadRequest
+
+MAX_SAMPLES = 1024
+
+
+def check_prompt(prompt: IntArray, params: SamplingParams, num_samples: int, vocabulary: int, context: int) -> None:
+    """BadRequest says what is wrong with the request and what would be right."""
+    if prompt.ndim != 1 or len(prompt) == 0:
+        raise BadRequest("the prompt is empty: send at least one token")
+    if int(prompt.min()) < 0 or int(prompt.max()) >= vocabulary:
+        worst = int(prompt.min()) if int(prompt.min()) < 0 else int(prompt.max())
+        raise BadRequest(f"the prompt has the token {worst}: the vocabulary is 0 to {vocabulary - 1}")
+    if len(prompt) >= context:
+        raise BadRequest(f"the prompt has {len(prompt)} tokens and the context holds {context}: shorten it")
+    if not 1 <= num_samples <= MAX_SAMPLES:
+        raise BadRequest(f"num_samples is {num_samples}: choose 1 to {MAX_SAMPLES}")
+    if params.max_tokens is not None and params.max_tokens < 1:
+        raise BadRequest(f"max_tokens is {params.max_tokens}: choose at least 1, or leave it out")
+    if not (math.isfinite(params.temperature) and params.temperature >= 0):
+        raise BadRequest(f"temperature is {params.temperature}: choose 0 (greedy) or more")
+    if not 0 < params.top_p <= 1:
+        raise BadRequest(f"top_p is {params.top_p}: choose more than 0 and at most 1")
+    if params.top_k < 1 and params.top_k != -1:
+        raise BadRequest(f"top_k is {params.top_k}: choose at least 1, or -1 for off")
+    _check_stops(params, vocabulary)
+
+
+def _check_stops(params: SamplingParams, vocabulary: int) -> None:
+    if any(not 0 <= token < vocabulary for token in params.stop_tokens or ()):
+        raise BadRequest(f"a stop token is outside the vocabulary, which is 0 to {vocabulary - 1}")
+    if any(not stop for stop in params.stop_strings):
+        raise BadRequest("a stop string is empty: leave it out")
+
+
+def group_result(group: Group) -> SampleResult:
+    """All samples of a finished group, in order of their index."""
+    prompt_top = None
+    if group.top_prompt > 0:
+        parts = [_blank_top(group), *group.prompt_top]
+        prompt_top = TopLogprobs(
+            np.concatenate([part.tokens for part in parts]), np.concatenate([part.logprobs for part in parts])
+        )
+    return SampleResult(
+        sequences=[group.finished[index] for index in range(group.num_samples)],
+        version_number=0 if group.version is None else group.version.number,
+        prompt_logprobs=np.asarray(group.prompt_logprobs, np.float32) if group.want_prompt_logprobs else None,
+        prompt_top=prompt_top,
+        prompt_cache_hit_tokens=group.cache_hit,
+    )
+
+
+def _blank_top(group: Group) -> TopLogprobs:
+    """The first token of a prompt follows nothing: its cells are empty."""
+    cells = (1, group.prompt_top[0].tokens.shape[1] if group.prompt_top else group.top_prompt)
+    return TopLogprobs(np.zeros(cells, np.int32), np.full(cells, -99999.0, np.float32))

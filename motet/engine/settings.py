@@ -1,0 +1,27 @@
+"""The engine's settings: few, each said once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+GIB = 1024**3
+
+
+@dataclass(frozen=True)
+class EngineSettings:
+    """Everything one may choose about an engine. The defaults suit a laptop and the default base model."""
+
+    model: str = "SmolLM2-135M-Instruct"  # a folder, a hub name, or a name this package knows
+    data_dir: Path = Path("motet-data")  # runs and versions that do not fit in memory go below it
+    dtype: Literal["auto", "float32", "bfloat16"] = "auto"  # auto: a short probe of the machine
+    device: str = "cpu"
+    threads: int = 0  # cores in all; 0: every core there is
+    lanes: Literal["shared", "split"] = "shared"  # sampler and trainer share all cores, or have half each
+    max_rank: int = 128
+    kv_cache_bytes: int = GIB
+    host_bytes: int = 4 * GIB  # runs and versions in memory; the least recently used go to disk
+    pass_rows: int = 2048  # token budget of one training pass
+    prompt_rows: int = 256  # prompt tokens in one sampling step
+    max_waiting: int = 4096  # sampling requests in the queue; more are told to come again
