@@ -21,7 +21,7 @@ from motet.lab.envs.calculator import evaluate, show_number
 from motet.lab.envs.formats.base import Call
 from motet.lab.envs.problems import Problem
 
-INSTRUCTIONS = "Solve the problem. Write Calculator[expression] to compute, then FinalAnswer[number] to answer."
+INSTRUCTIONS = "Solve the problem. Write Calculator[expression] to compute, then FinalAnswer[number]."
 _CALL = re.compile(r"(Calculator|FinalAnswer)\[([^\[\]\n]*)\]")
 
 
@@ -63,7 +63,7 @@ class PlainFormat:
 
 
 def solution(problem: Problem) -> list[Segment]:
-    """A worked solution in pieces, cut exactly where the environment cuts: what is written, what is inserted."""
+    """A worked solution in pieces, cut exactly where the environment cuts."""
     pieces = []
     for step in problem.steps:
         pieces.append(Segment(f"Calculator[{step}]", written=True))
