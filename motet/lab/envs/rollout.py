@@ -11,7 +11,7 @@ import tinker
 from transformers import PreTrainedTokenizerBase
 
 from motet.errors import MotetError
-from motet.lab.envs.protocol import Cue, End, Environment, Group, Trajectory, Turn, Written
+from motet.lab.envs.protocol import Cue, Environment, Group, Trajectory, Turn, Written
 
 Answer = TypeVar("Answer")
 

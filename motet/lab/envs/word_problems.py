@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from random import Random
 
+from motet.errors import BadConfig
 from motet.lab.envs.calculator import evaluate
 from motet.lab.envs.problems import Problem, Split
 
@@ -63,16 +64,24 @@ NOW = (
 class WordProblems:
     """The generator: the same settings, split and index always give the same problem.
 
-    operations: 1 or 2 for each problem; operators: which of + - * / may occur.
+    operations: 1 or 2 for each problem; operators: which of + - * / may occur; seed: of the training
+    problems (held-out problems and worked examples are the same for every seed). Raises BadConfig.
     """
 
     operations: int = 1
     operators: str = "+-*/"
     seed: int = 0
 
+    def __post_init__(self) -> None:
+        if not self._shapes():
+            raise BadConfig(f"no {self.operations}-operation problem uses only {self.operators!r}")
+
+    def _shapes(self) -> list[str]:
+        return [s for s in SHAPES if len(s) == self.operations and set(s) <= set(self.operators)]
+
     def problem(self, split: Split, index: int) -> Problem:
-        shapes = [s for s in SHAPES if len(s) == self.operations and set(s) <= set(self.operators)]
-        rng = Random(f"{self.seed}/{split}/{index}")
+        shapes = self._shapes()
+        rng = Random(f"{self.seed if split == 'train' else 0}/{split}/{index}")
         while True:
             story = _Story(rng)
             story.tell(shapes[index % len(shapes)])  # in turn, so that every batch is balanced

@@ -1,0 +1,1 @@
+"""Trajectories in, datums out: one small file an algorithm."""

@@ -1,0 +1,35 @@
+"""From a trajectory to the datum that the trainer takes, and what an algorithm hands over for a step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import tinker
+
+from motet.lab.envs.protocol import Trajectory
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What one step trains on. `left_out` counts the groups that had nothing to teach."""
+
+    data: list[tinker.Datum]
+    loss: str
+    loss_config: dict[str, float]
+    left_out: int
+
+
+def rl_datum(trajectory: Trajectory, advantage: float) -> tinker.Datum:
+    """Position t holds token t and is asked for token t+1, with the advantage of that next token:
+    `advantage` where the policy wrote it, 0 where it was read. All arrays have T-1 entries."""
+    tokens = trajectory.tokens
+    mask = np.asarray(trajectory.mask[1:], np.float32)
+    return tinker.Datum(
+        model_input=tinker.ModelInput.from_ints(tokens[:-1]),
+        loss_fn_inputs={
+            "target_tokens": np.asarray(tokens[1:], np.int64),
+            "logprobs": np.asarray(trajectory.logprobs[1:], np.float32),
+            "advantages": mask * np.float32(advantage),
+        },
+    )

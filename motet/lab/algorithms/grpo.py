@@ -1,0 +1,49 @@
+"""GRPO: a group's own mean is the baseline.
+
+    A_i = (r_i - mean(r_1..r_G)) / (std(r_1..r_G) + 1e-6)
+    L   = -1/M sum_i sum_t min(rho_it A_i, clip(rho_it, 1-eps, 1+eps) A_i),   rho_it = p(o_it) / q(o_it)
+
+with p the trained policy and q the one that sampled (Shao et al. 2024, DeepSeekMath, arXiv:2402.03300,
+equations 3 and 4, without the KL term). The trainer sums over tokens, so the advantages are divided here by
+M, the number of tokens the policy wrote in the groups that are trained on: the loss is a mean over tokens
+(as in DAPO, arXiv:2503.14476), and gradient norms do not depend on the size of the batch. AdamW's step
+hardly does in any case. A group whose rewards are all equal has no gradient and is left out and counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field
+
+from motet.lab.algorithms.datums import Batch, rl_datum
+from motet.lab.envs.protocol import Group
+
+
+class Grpo(BaseModel):
+    """Settings of GRPO and the algorithm itself."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    name: Literal["grpo"] = "grpo"
+    loss: Literal["ppo", "importance_sampling"] = "ppo"  # ppo is clipped importance sampling
+    clip: float = Field(default=0.2, gt=0)  # eps; of the ppo loss alone
+    divide_by_std: bool = True
+
+    def advantages(self, rewards: Sequence[float]) -> list[float]:
+        """One advantage a member of a group, before the division by M."""
+        centred = np.asarray(rewards) - np.mean(rewards)
+        return [float(a) for a in (centred / (np.std(rewards) + 1e-6) if self.divide_by_std else centred)]
+
+    def batch(self, groups: Sequence[Group]) -> Batch:
+        """The datums of one step."""
+        kept = [group for group in groups if len(set(group.rewards)) > 1]
+        written = sum(one.written_count for group in kept for one in group.trajectories)
+        data = [
+            rl_datum(one, advantage / written)
+            for group in kept
+            for one, advantage in zip(group.trajectories, self.advantages(group.rewards), strict=True)
+        ]
+        clips = {"clip_low_threshold": 1 - self.clip, "clip_high_threshold": 1 + self.clip}
+        return Batch(data, self.loss, clips if self.loss == "ppo" else {}, len(groups) - len(kept))

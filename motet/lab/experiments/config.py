@@ -1,0 +1,147 @@
+"""Experiment files: TOML, validated, with lists as sweeps. docs/experiments.md tells every field."""
+
+from __future__ import annotations
+
+import difflib
+import itertools
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from motet.errors import BadConfig
+from motet.lab.algorithms.grpo import Grpo
+from motet.lab.envs.settings import EnvironmentSettings, Gsm8kSettings, WordProblemSettings
+
+Table = dict[str, Any]
+
+
+class Experiment(BaseModel):
+    """One experiment: an environment, an algorithm and a run."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    name: str = Field(default="experiment", pattern=r"^[\w.=+ -]+$")  # it names a folder
+    seed: int = Field(default=0, ge=0)
+    steps: int = Field(default=10, ge=0)
+    problems: int = Field(default=8, ge=1)
+    samples: int = Field(default=8, ge=1)
+    temperature: float = Field(default=1.0, gt=0)
+    learning_rate: float = Field(default=5e-4, gt=0)
+    weight_decay: float = Field(default=0.0, ge=0)
+    grad_clip: float = Field(default=0.0, ge=0)
+    rank: int = Field(default=16, ge=1)
+    alpha: float = Field(default=32.0, gt=0)
+    attention: bool = True
+    mlp: bool = True
+    unembed: bool = False
+    eval_problems: int = Field(default=200, ge=0)
+    environment: EnvironmentSettings = WordProblemSettings()
+    algorithm: Grpo = Grpo()
+
+
+SECTIONS: dict[str, list[type[BaseModel]]] = {
+    "environment": [WordProblemSettings, Gsm8kSettings],
+    "algorithm": [Grpo],
+}
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """What one file asks for. model: None is whatever the server serves."""
+
+    name: str
+    model: str | None
+    experiments: list[Experiment]
+
+
+def load(file: Path) -> Sweep:
+    """Read an experiment file. Raises BadConfig: no such file, not TOML, an unknown key, a wrong value."""
+    if not file.is_file():
+        raise BadConfig(f"there is no experiment file {file}")
+    try:
+        table = tomllib.loads(file.read_text(encoding="utf-8"))
+    except tomllib.TOMLDecodeError as error:
+        raise BadConfig(f"{file} is not TOML: {error}") from None
+    try:
+        return parse(table, file.stem)
+    except BadConfig as error:
+        raise BadConfig(f"{file}: {error}") from None
+
+
+def parse(table: Table, name: str) -> Sweep:
+    """From a table to experiments: one for each [[experiment]] and each combination of listed values."""
+    common = dict(table)
+    model = common.pop("model", None)
+    overrides = common.pop("experiment", [{}])
+    if not isinstance(model, str | None):
+        raise BadConfig("model must be a string: a name or a folder")
+    if not isinstance(overrides, list) or not all(isinstance(one, dict) for one in overrides):
+        raise BadConfig("write each experiment as an [[experiment]] table")
+    experiments = [
+        _experiment(one) for override in overrides for one in _grid(_merge(common, override), override)
+    ]
+    names = [one.name for one in experiments]
+    if twice := {one for one in names if names.count(one) > 1}:
+        raise BadConfig(f"two experiments are called {twice.pop()!r}; give each [[experiment]] a name")
+    return Sweep(name, model, experiments)
+
+
+def _merge(common: Table, override: Table) -> Table:
+    """The override wins; tables in both are merged."""
+    merged = {**common, **override}
+    for key in SECTIONS:
+        if isinstance(common.get(key), dict) and isinstance(override.get(key), dict):
+            merged[key] = {**common[key], **override[key]}
+    return merged
+
+
+def _grid(table: Table, override: Table) -> Iterator[Table]:
+    """One table for each combination of the values given as lists, named after what differs."""
+    flat: dict[tuple[str, ...], Any] = {}
+    for key, value in table.items():
+        inside = key in SECTIONS and isinstance(value, dict)
+        flat |= {(key, inner): v for inner, v in value.items()} if inside else {(key,): value}
+    axes = {path: value for path, value in flat.items() if isinstance(value, list)}
+    for values in itertools.product(*axes.values()):
+        chosen = dict(zip(axes, values, strict=True))
+        one: Table = {}
+        for path, value in {**flat, **chosen}.items():
+            inner = one.setdefault(path[0], {}) if len(path) == 2 else one
+            inner[path[-1]] = value
+        parts = [override["name"]] if "name" in override else _differences(override)
+        parts += [f"{path[-1]}={value}" for path, value in chosen.items()]
+        yield {**one, "name": " ".join(parts)} if parts else one
+
+
+def _differences(override: Table) -> list[str]:
+    """`rank=8` for each plain value that an [[experiment]] table sets."""
+    return [f"{key}={value}" for key, value in override.items() if not isinstance(value, dict | list)]
+
+
+def _experiment(table: Table) -> Experiment:
+    try:
+        return Experiment.model_validate(table)
+    except ValidationError as error:
+        told = [_told(one["loc"], one["type"], one["msg"]) for one in error.errors()]
+        raise BadConfig("; ".join(told)) from None
+
+
+def _told(place: tuple[int | str, ...], kind: str, message: str) -> str:
+    """One mistake as a person would tell it."""
+    key, section = str(place[-1]), str(place[0])
+    if kind == "union_tag_not_found":
+        return f"[{section}] needs a name, such as name = {SECTIONS[section][0].model_fields['name'].default!r}"
+    if kind != "extra_forbidden":
+        return f"{'.'.join(map(str, place))}: {message}"
+    known = sorted(
+        {*Experiment.model_fields, "model", "experiment"}
+        if len(place) == 1
+        else {name for one in SECTIONS[section] for name in one.model_fields}
+    )
+    near = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
+    where = "" if len(place) == 1 else f" in [{section}]"
+    hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(known)}"
+    return f"unknown key {key!r}{where}; {hint}"
