@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import tinker
+from tinker import TensorData
 
 from motet.lab.envs.protocol import Trajectory
 
@@ -15,7 +17,7 @@ class Batch:
     """What one step trains on. `left_out` counts the groups that had nothing to teach."""
 
     data: list[tinker.Datum]
-    loss: str
+    loss: Literal["ppo", "importance_sampling"]
     loss_config: dict[str, float]
     left_out: int
 
@@ -28,8 +30,8 @@ def rl_datum(trajectory: Trajectory, advantage: float) -> tinker.Datum:
     return tinker.Datum(
         model_input=tinker.ModelInput.from_ints(tokens[:-1]),
         loss_fn_inputs={
-            "target_tokens": np.asarray(tokens[1:], np.int64),
-            "logprobs": np.asarray(trajectory.logprobs[1:], np.float32),
-            "advantages": mask * np.float32(advantage),
+            "target_tokens": TensorData.from_numpy(np.asarray(tokens[1:], np.int64)),
+            "logprobs": TensorData.from_numpy(np.asarray(trajectory.logprobs[1:], np.float32)),
+            "advantages": TensorData.from_numpy(mask * np.float32(advantage)),
         },
     )

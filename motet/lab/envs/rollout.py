@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import zlib
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 import tinker
@@ -51,6 +52,27 @@ class TinkerPolicy:
 
     def _decode(self, tokens: list[int]) -> str:
         return str(self._tokenizer.decode(tokens, skip_special_tokens=False))
+
+
+@dataclass(frozen=True)
+class Played:
+    """Groups that were played, and what the environments of the others raised."""
+
+    groups: list[Group]
+    failures: list[str]
+
+
+async def play_groups(groups: Iterable[Awaitable[Group]]) -> Played:
+    """Many groups at once. One whose environment raised is left out and told; raises when all did."""
+    results = await asyncio.gather(*groups, return_exceptions=True)
+    failed = [one for one in results if isinstance(one, EnvironmentFailed)]
+    for one in results:
+        if isinstance(one, BaseException) and not isinstance(one, EnvironmentFailed):
+            raise one
+    played = [one for one in results if isinstance(one, Group)]
+    if not played and failed:
+        raise failed[0]
+    return Played(played, [str(one) for one in failed] + [text for one in played for text in one.failures])
 
 
 async def play_group(problem: int, envs: Sequence[Environment], policy: Policy, seed: int) -> Group:

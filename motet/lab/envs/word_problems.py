@@ -53,6 +53,7 @@ SHARE = (
     "{a} puts them into {n} equal boxes. How many {t} are in each box?",
     "{a} makes {n} equal piles. How many {t} are in each pile?",
 )
+EVENTS: dict[str, Sequence[str]] = {"+": GAIN, "-": LOSE, "/": SHARE}
 NOW = (
     "How many {t} does {a} have now?",
     "How many {t} are there now?",
@@ -128,13 +129,12 @@ class _Story:
 
     def _event(self, operator: str) -> None:
         if operator == "+":
-            number, phrasings = self.rng.randint(2, 60), GAIN
+            number = self.rng.randint(2, 60)
         elif operator == "-":
-            number, phrasings = self.rng.randint(1, max(1, self.total - 1)), LOSE
+            number = self.rng.randint(1, max(1, self.total - 1))
         else:
-            divisors = [n for n in range(2, 13) if self.total % n == 0]
-            number, phrasings = self.rng.choice(divisors), SHARE
-        self._say(phrasings, n=number)
+            number = self.rng.choice([n for n in range(2, 13) if self.total % n == 0])
+        self._say(EVENTS[operator], n=number)
         self._count(f"{self.total}{operator}{number}")
 
     def _say(self, phrasings: Sequence[str], **numbers: int) -> None:

@@ -133,7 +133,7 @@ def _told(place: tuple[int | str, ...], kind: str, message: str) -> str:
     """One mistake as a person would tell it."""
     key, section = str(place[-1]), str(place[0])
     if kind == "union_tag_not_found":
-        return f"[{section}] needs a name, such as name = {SECTIONS[section][0].model_fields['name'].default!r}"
+        return f"[{section}] needs a name; see docs/experiments.md for the choices"
     if kind != "extra_forbidden":
         return f"{'.'.join(map(str, place))}: {message}"
     known = sorted(

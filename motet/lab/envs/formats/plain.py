@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from transformers import PreTrainedTokenizerBase
 
 from motet.lab.envs.calculator import evaluate, show_number
-from motet.lab.envs.formats.base import Call
+from motet.lab.envs.formats.base import Call, encode
 from motet.lab.envs.problems import Problem
 
 INSTRUCTIONS = "Solve the problem. Write Calculator[expression] to compute, then FinalAnswer[number]."
@@ -44,14 +44,14 @@ class PlainFormat:
     def prompt(self, question: str, examples: Sequence[Problem]) -> list[int]:
         if self._tokenizer.chat_template is None:
             worked = "".join(f"{one.question}\n{_solution_text(one)}\n\n" for one in examples)
-            return self._tokenizer.encode(f"{worked}{question}\n")
+            return [int(t) for t in self._tokenizer.encode(f"{worked}{question}\n")]  # after its BOS, if any
         messages = [{"role": "system", "content": INSTRUCTIONS}]
         for one in examples:
             messages.append({"role": "user", "content": one.question})
             messages.append({"role": "assistant", "content": _solution_text(one)})
         messages.append({"role": "user", "content": question})
         text = self._tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
-        return self._tokenizer.encode(text, add_special_tokens=False)
+        return encode(self._tokenizer, str(text))
 
     def read_call(self, text: str) -> Call | None:
         found = _CALL.search(text)
@@ -59,7 +59,7 @@ class PlainFormat:
 
     def result(self, written: str, value: str) -> list[int]:
         newline = "" if written.endswith("\n") else "\n"
-        return self._tokenizer.encode(f"{newline}Result: {value}\n", add_special_tokens=False)
+        return encode(self._tokenizer, f"{newline}Result: {value}\n")
 
 
 def solution(problem: Problem) -> list[Segment]:

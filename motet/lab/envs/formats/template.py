@@ -15,7 +15,7 @@ from transformers import PreTrainedTokenizerBase
 
 from motet.errors import BadConfig
 from motet.lab.envs.calculator import evaluate, show_number
-from motet.lab.envs.formats.base import Call
+from motet.lab.envs.formats.base import Call, encode
 from motet.lab.envs.problems import Problem
 
 Message = dict[str, Any]
@@ -51,7 +51,7 @@ class TemplateFormat:
         messages: list[Message] = [{"role": "system", "content": INSTRUCTIONS}]
         for one in examples:
             messages += _worked(one)
-        return self._encode(self._render([*messages, _user(question)]))
+        return encode(self._tokenizer, self._render([*messages, _user(question)]))
 
     def read_call(self, text: str) -> Call | None:
         decoder = json.JSONDecoder()
@@ -68,7 +68,9 @@ class TemplateFormat:
 
     def result(self, written: str, value: str) -> list[int]:
         inserted = self._between.replace(_PLACE, value)
-        return self._encode(inserted.removeprefix(self._end) if written.endswith(self._end) else inserted)
+        if written.endswith(self._end):
+            inserted = inserted.removeprefix(self._end)
+        return encode(self._tokenizer, inserted)
 
     def _cut_out_the_result(self) -> tuple[str, str]:
         """The text that follows an assistant's turn up to the next one, and the mark that ends the turn."""
@@ -84,12 +86,9 @@ class TemplateFormat:
     def _render(self, messages: list[Message]) -> str:
         return str(
             self._tokenizer.apply_chat_template(
-                messages, tools=TOOLS, tokenize=False, add_generation_prompt=True
+                messages, tools=list(TOOLS), tokenize=False, add_generation_prompt=True
             )
         )
-
-    def _encode(self, text: str) -> list[int]:
-        return self._tokenizer.encode(text, add_special_tokens=False)
 
 
 def _user(question: str) -> Message:

@@ -1,0 +1,29 @@
+"""The command `motet run`. Light to import: what an experiment needs is imported when one is run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from motet.errors import MotetError
+
+
+def run(
+    file: Annotated[Path, typer.Argument(help="An experiment file (TOML); see docs/experiments.md.")],
+    base_url: Annotated[
+        str | None, typer.Option(help="A server that speaks the Tinker API. Default: start one.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Where to write. Default: runs/NAME-TIME.")] = None,
+) -> None:
+    """Run one or many experiments side by side."""
+    from motet.lab.experiments.sweep import run_file
+
+    try:
+        code = run_file(file, base_url, out, Console())
+    except MotetError as error:
+        Console(stderr=True).print(f"error: {error}", style="red", markup=False, soft_wrap=True)
+        code = 2
+    raise typer.Exit(code)

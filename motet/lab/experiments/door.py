@@ -1,0 +1,71 @@
+"""The way to a server: its address, its model, and a session for each experiment."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Literal
+
+import tinker
+
+from motet.errors import BadConfig
+from motet.lab.experiments.config import Experiment
+
+CLOSE_SECONDS = 10.0
+
+
+@dataclass(frozen=True)
+class Door:
+    """Where the server is and which base model it serves."""
+
+    base_url: str
+    api_key: str
+    model: str
+
+    @asynccontextmanager
+    async def session(self, name: str) -> AsyncIterator[tinker.ServiceClient]:
+        """A session of its own; closing it lets the server free what the experiment held."""
+        service = tinker.ServiceClient(base_url=self.base_url, api_key=self.api_key, display_name=name)
+        status: Literal["success", "errored", "interrupted"] = "errored"
+        try:
+            yield service
+            status = "success"
+        except asyncio.CancelledError:
+            status = "interrupted"
+            raise
+        finally:
+            closing = asyncio.ensure_future(service.close(status).coroutine())
+            await asyncio.wait([closing], timeout=CLOSE_SECONDS)
+
+
+async def create_run(
+    service: tinker.ServiceClient, model: str, experiment: Experiment
+) -> tinker.TrainingClient:
+    """A fresh adapter of the experiment's shape."""
+    creating = await asyncio.to_thread(  # the first call opens the session, and blocks
+        service.create_lora_training_client,
+        model,
+        rank=experiment.rank,
+        seed=experiment.seed,
+        train_mlp=experiment.mlp,
+        train_attn=experiment.attention,
+        train_unembed=experiment.unembed,
+        user_metadata={"motet.alpha": str(experiment.alpha), "motet.name": experiment.name},
+    )
+    training: tinker.TrainingClient = await creating
+    return training
+
+
+def choose_model(base_url: str, api_key: str, wanted: str | None) -> str:
+    """The model to ask for: `wanted` if the server has it, else its only one. Raises BadConfig."""
+    rest = tinker.RestClient(base_url=base_url, api_key=api_key)
+    answer = rest.get_server_capabilities().result(timeout=30)
+    served = [one.model_name for one in answer.supported_models if one.model_name]
+    if wanted in served:
+        return str(wanted)
+    if wanted is None and len(served) == 1:
+        return served[0]
+    asked = f"model {wanted!r} is not served" if wanted else "set model in the experiment file"
+    raise BadConfig(f"{asked} at {base_url}; there: {', '.join(served) or 'nothing'}")

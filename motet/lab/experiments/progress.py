@@ -1,0 +1,108 @@
+"""What is known of an experiment while it runs: written by the loop, read by the table and the report."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+
+State = Literal["waiting", "evaluating", "running", "done", "stopped", "failed"]
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """Mean reward on held-out problems, one sample each, with the standard error of that mean."""
+
+    mean: float
+    error: float
+    problems: int
+
+    @classmethod
+    def of(cls, rewards: list[float]) -> Accuracy:
+        return cls(float(np.mean(rewards)), float(np.std(rewards) / np.sqrt(len(rewards))), len(rewards))
+
+    def __str__(self) -> str:
+        return f"{100 * self.mean:.1f} ± {100 * self.error:.1f} %"
+
+
+@dataclass
+class Seconds:
+    """Where a step's time went, as the client saw it.
+
+    waiting is the part of training that the server says it did not work on this request; 0 where the
+    server does not say.
+    """
+
+    sampling: float = 0.0
+    training: float = 0.0
+    publishing: float = 0.0
+    waiting: float = 0.0
+
+    @property
+    def total(self) -> float:
+        return self.sampling + self.training + self.publishing + self.waiting
+
+
+@dataclass(frozen=True)
+class StepMetrics:
+    """One line of metrics.jsonl."""
+
+    step: int  # from 1
+    reward: float  # mean over all episodes of the step
+    outcomes: Counter[str]
+    groups_left_out: int  # all rewards equal: nothing to learn from
+    failed_episodes: int
+    tokens: int  # written by the policy
+    tokens_per_second: float  # of the sampling time
+    seconds: Seconds
+    version: int  # that sampled this step; 1 is the fresh adapter
+    loss: float | None  # None: nothing was trained on
+    grad_norm: float | None
+    mismatch_mean: float | None  # |trainer - sampler| log-probability over trained tokens
+    mismatch_max: float | None
+    findings: list[str]
+
+
+@dataclass
+class Progress:
+    """One experiment's row."""
+
+    name: str
+    steps: int
+    state: State = "waiting"
+    history: list[StepMetrics] = field(default_factory=list)
+    start: Accuracy | None = None
+    end: Accuracy | None = None
+    error: str = ""
+    began: float | None = None  # time.monotonic()
+    trained: float | None = None  # when the last step was over
+    ended: float | None = None
+
+    def enter(self, state: State) -> None:
+        """Note a new state and its time."""
+        self.state = state
+        if self.began is None:
+            self.began = time.monotonic()
+        if state in ("done", "stopped", "failed"):
+            self.ended = time.monotonic()
+
+    @property
+    def last(self) -> StepMetrics | None:
+        return self.history[-1] if self.history else None
+
+    @property
+    def rewards(self) -> list[float]:
+        return [one.reward for one in self.history]
+
+    @property
+    def step_seconds(self) -> float | None:
+        """Mean time of a step."""
+        return float(np.mean([one.seconds.total for one in self.history])) if self.history else None
+
+    @property
+    def elapsed(self) -> float | None:
+        """Seconds from its first state to its end, or until now."""
+        return None if self.began is None else (self.ended or time.monotonic()) - self.began

@@ -1,0 +1,64 @@
+"""Many experiments side by side. One that fails never disturbs the others."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import signal
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+
+from motet.lab.experiments.config import Experiment
+from motet.lab.experiments.door import Door
+from motet.lab.experiments.evaluate import Baselines
+from motet.lab.experiments.loop import run_experiment
+from motet.lab.experiments.progress import Progress
+from motet.lab.experiments.record import Record
+from motet.lab.experiments.table import watch
+
+
+async def run_all(
+    experiments: Sequence[Experiment], rows: Sequence[Progress], door: Door, folder: Path, console: Console
+) -> None:
+    """Run them concurrently until the last is over. Cancelled (Ctrl-C, SIGTERM): each is stopped cleanly."""
+    whole = asyncio.current_task()
+    assert whole is not None
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, whole.cancel)
+    baselines = Baselines()
+    watching = asyncio.create_task(watch(rows, console))
+    running = [
+        asyncio.create_task(_run_one(experiment, row, door, folder, baselines))
+        for experiment, row in zip(experiments, rows, strict=True)
+    ]
+    try:
+        await asyncio.gather(*running)
+    finally:
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+        watching.cancel()
+        await asyncio.gather(watching, return_exceptions=True)
+
+
+async def _run_one(
+    experiment: Experiment, row: Progress, door: Door, folder: Path, baselines: Baselines
+) -> None:
+    """One experiment; whatever it raises becomes its row's error and its folder's error.txt."""
+    record = Record(folder / folder_name(experiment.name), experiment)
+    running = asyncio.ensure_future(run_experiment(experiment, door, row, record, baselines))
+    try:
+        (error,) = await asyncio.gather(running, return_exceptions=True)
+    except asyncio.CancelledError:
+        row.enter("stopped")
+        raise
+    if isinstance(error, BaseException):
+        record.error(error)
+        row.error = (str(error) or type(error).__name__).splitlines()[0]
+        row.enter("failed")
+
+
+def folder_name(name: str) -> str:
+    """An experiment's name as a folder's."""
+    return re.sub(r"[^\w.=+-]+", "_", name)

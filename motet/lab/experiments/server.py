@@ -1,0 +1,85 @@
+"""A server for one sweep: started in the background, watched, and stopped at the end."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from rich.console import Console
+
+from motet.errors import BadConfig, EngineFault
+
+READY = "ready "
+STOP_SECONDS = 20.0
+
+
+@contextmanager
+def background_server(model: str | None, folder: Path, console: Console) -> Iterator[str]:
+    """Start `motet serve` on a free port; gives its address once it is ready. Its output goes to server.log.
+
+    Raises EngineFault with the end of its log when it stops before it was ready.
+    """
+    log = folder / "server.log"
+    command = [sys.executable, "-m", "motet.cli", "serve", "--port", "0"]
+    command += ["--data-dir", str(folder / "server")]
+    command += ["--model", model] if model else []
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            command,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+            env={**os.environ, "PYTHONUNBUFFERED": "1"},
+            start_new_session=True,  # Ctrl-C is for the client, which then stops the server
+        )
+    try:
+        yield _wait_until_ready(process, log, console)
+    finally:
+        _stop(process)
+
+
+def _wait_until_ready(process: subprocess.Popen[bytes], log: Path, console: Console) -> str:
+    began = time.monotonic()
+    with console.status("starting the server") as status:
+        while True:
+            lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+            ready = next((line for line in lines if line.startswith(READY)), None)
+            seconds = time.monotonic() - began
+            if ready is not None:
+                address = ready.removeprefix(READY).strip()
+                console.print(f"server ready at {address} after {seconds:.1f} s")
+                return address
+            if process.poll() is not None:
+                told = "\n".join(lines[-15:]) or "it said nothing"
+                raise EngineFault(f"the server stopped before it was ready; the end of {log}:\n{told}")
+            status.update(f"starting the server, {seconds:.0f} s: {lines[-1][:80] if lines else ''}")
+            time.sleep(0.1)
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    try:
+        process.wait(STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def check_server(base_url: str) -> None:
+    """Raises BadConfig when nobody answers there: the SDK itself would go on trying for minutes."""
+    address = f"{base_url.rstrip('/')}/api/v1/healthz"
+    try:
+        with urllib.request.urlopen(address, timeout=10):
+            return
+    except (urllib.error.URLError, OSError, ValueError) as error:
+        raise BadConfig(
+            f"no server answers at {base_url} ({error}); "
+            "start one with `motet serve`, or leave --base-url out"
+        ) from None
