@@ -43,7 +43,7 @@ def evaluate(expression: str) -> Fraction:
 def _value(node: ast.expr, text: str) -> Fraction:
     """The value of one node of the tree of `text`."""
     match node:
-        case ast.Constant():
+        case ast.Constant(value=int() | float()):
             value = Fraction(ast.get_source_segment(text, node) or "")  # exact: 0.1 is one tenth
         case ast.UnaryOp(op=ast.USub()):
             value = -_value(node.operand, text)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import itertools
+import re
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ class Experiment(BaseModel):
     """One experiment: an environment, an algorithm and a run."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
-    name: str = Field(default="experiment", pattern=r"^[\w.=+ -]+$")  # it names a folder
+    name: str = Field(default="experiment", min_length=1)
     seed: int = Field(default=0, ge=0)
     steps: int = Field(default=10, ge=0)
     problems: int = Field(default=8, ge=1)
@@ -40,6 +41,11 @@ class Experiment(BaseModel):
     eval_problems: int = Field(default=200, ge=0)
     environment: EnvironmentSettings = WordProblemSettings()
     algorithm: Grpo = Grpo()
+
+    @property
+    def folder(self) -> str:
+        """The name as a folder's: one step down, whatever stands in it."""
+        return re.sub(r"[^\w.=+-]+", "_", self.name).lstrip(".") or "_"
 
 
 SECTIONS: dict[str, list[type[BaseModel]]] = {
@@ -83,8 +89,8 @@ def parse(table: Table, name: str) -> Sweep:
     experiments = [
         _experiment(one) for override in overrides for one in _grid(_merge(common, override), override)
     ]
-    names = [one.name for one in experiments]
-    if twice := {one for one in names if names.count(one) > 1}:
+    folders = [one.folder for one in experiments]
+    if twice := {one for one in folders if folders.count(one) > 1}:
         raise BadConfig(f"two experiments are called {twice.pop()!r}; give each [[experiment]] a name")
     return Sweep(name, model, experiments)
 
@@ -105,6 +111,8 @@ def _grid(table: Table, override: Table) -> Iterator[Table]:
         inside = key in SECTIONS and isinstance(value, dict)
         flat |= {(key, inner): v for inner, v in value.items()} if inside else {(key,): value}
     axes = {path: value for path, value in flat.items() if isinstance(value, list)}
+    if empty := [path for path, value in axes.items() if not value]:
+        raise BadConfig(f"{'.'.join(empty[0])} is an empty list")
     for values in itertools.product(*axes.values()):
         chosen = dict(zip(axes, values, strict=True))
         one: Table = {}

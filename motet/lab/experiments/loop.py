@@ -164,7 +164,7 @@ def _measured(
     return StepMetrics(
         step=step,
         reward=float(np.mean([one.reward for one in episodes])),
-        outcomes=outcomes,
+        outcomes=dict(outcomes),
         groups_left_out=batch.left_out,
         failed_episodes=len(played.failures),
         tokens=tokens,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -52,7 +51,7 @@ class StepMetrics:
 
     step: int  # from 1
     reward: float  # mean over all episodes of the step
-    outcomes: Counter[str]
+    outcomes: dict[str, int]
     groups_left_out: int  # all rewards equal: nothing to learn from
     failed_episodes: int
     tokens: int  # written by the policy

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import signal
 from collections.abc import Sequence
 from pathlib import Path
@@ -46,7 +45,7 @@ async def _run_one(
     experiment: Experiment, row: Progress, door: Door, folder: Path, baselines: Baselines
 ) -> None:
     """One experiment; whatever it raises becomes its row's error and its folder's error.txt."""
-    record = Record(folder / folder_name(experiment.name), experiment)
+    record = Record(folder / experiment.folder, experiment)
     running = asyncio.ensure_future(run_experiment(experiment, door, row, record, baselines))
     try:
         (error,) = await asyncio.gather(running, return_exceptions=True)
@@ -57,8 +56,3 @@ async def _run_one(
         record.error(error)
         row.error = (str(error) or type(error).__name__).splitlines()[0]
         row.enter("failed")
-
-
-def folder_name(name: str) -> str:
-    """An experiment's name as a folder's."""
-    return re.sub(r"[^\w.=+-]+", "_", name)

@@ -1,0 +1,48 @@
+"""A tokenizer made on the spot: byte-level, with a chat template that takes tools."""
+
+from __future__ import annotations
+
+import pytest
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import PreTrainedTokenizerFast
+
+CORPUS = ["Calculator[23+18]\nResult: 41\nFinalAnswer[41]\n", "Ann has 23 apples. How many now?\n"]
+TEMPLATE = """{%- if tools %}<|im_start|>system
+{{ messages[0].content if messages[0].role == 'system' else '' }}
+{%- for tool in tools %}
+{{ tool | tojson }}{%- endfor %}<|im_end|>
+{% endif %}{%- for m in messages %}{%- if m.role == 'tool' %}<|im_start|>user
+<tool_response>
+{{ m.content }}
+</tool_response><|im_end|>
+{% elif m.role != 'system' or not tools %}<|im_start|>{{ m.role }}
+{{ m.content }}{%- for call in m.tool_calls %}<tool_call>
+{{ call.function | tojson }}
+</tool_call>{%- endfor %}<|im_end|>
+{% endif %}{%- endfor %}{%- if add_generation_prompt %}<|im_start|>assistant
+{% endif %}"""
+
+
+def _tokenizer(template: str | None) -> PreTrainedTokenizerFast:
+    inner = Tokenizer(models.BPE())
+    inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    inner.decoder = decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(vocab_size=330, initial_alphabet=alphabet, show_progress=False)
+    inner.train_from_iterator(CORPUS * 10, trainer)
+    inner.add_special_tokens(["<|im_start|>", "<|im_end|>"])
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=inner, eos_token="<|im_end|>")
+    tokenizer.chat_template = template
+    return tokenizer
+
+
+@pytest.fixture(scope="session")
+def bare() -> PreTrainedTokenizerFast:
+    """Without a chat template."""
+    return _tokenizer(None)
+
+
+@pytest.fixture(scope="session")
+def chatty() -> PreTrainedTokenizerFast:
+    """With a chat template that takes tools."""
+    return _tokenizer(TEMPLATE)

@@ -1,0 +1,115 @@
+"""Experiment files: sweeps, mistakes told with the near name, and a page that documents every field."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from motet.errors import BadConfig
+from motet.lab.experiments.config import SECTIONS, Experiment, load, parse
+
+ROOT = Path(__file__).parents[2]
+WORDS = {"name": "word_problems"}
+
+
+def test_one_experiment_with_defaults() -> None:
+    sweep = parse({}, "file")
+    assert (sweep.name, sweep.model, sweep.experiments) == ("file", None, [Experiment()])
+
+
+def test_lists_are_a_grid() -> None:
+    table = {"seed": [0, 1], "rank": 4, "environment": {**WORDS, "operations": [1, 2]}}
+    experiments = parse(table, "file").experiments
+    assert [(one.seed, one.environment.operations, one.rank) for one in experiments] == [
+        (0, 1, 4),
+        (0, 2, 4),
+        (1, 1, 4),
+        (1, 2, 4),
+    ]
+    assert experiments[3].name == "seed=1 operations=2"
+
+
+def test_tables_override_what_is_common() -> None:
+    table = {
+        "rank": 4,
+        "environment": {**WORDS, "examples": 0},
+        "experiment": [
+            {"name": "a"},
+            {"rank": 8, "environment": {"operations": 2}},
+            {"name": "c", "seed": [1, 2]},
+        ],
+    }
+    experiments = parse(table, "file").experiments
+    assert [(one.name, one.rank, one.seed) for one in experiments] == [
+        ("a", 4, 0),
+        ("rank=8", 8, 0),
+        ("c seed=1", 4, 1),
+        ("c seed=2", 4, 2),
+    ]
+    assert [one.environment.operations for one in experiments] == [1, 2, 1, 1]
+    assert {one.environment.examples for one in experiments} == {0}
+
+
+@pytest.mark.parametrize(
+    ("table", "told"),
+    [
+        ({"learning_rat": 1}, "unknown key 'learning_rat'; did you mean 'learning_rate'?"),
+        ({"mdel": "x"}, "did you mean 'model'?"),
+        ({"qqq": 1}, "known are algorithm, alpha"),
+        (
+            {"environment": {**WORDS, "operaters": ""}},
+            r"'operaters' in \[environment\]; did you mean 'operators'",
+        ),
+        ({"algorithm": {"los": "ppo"}}, r"'los' in \[algorithm\]; did you mean 'loss'"),
+        ({"experiment": [{"rnk": 4}]}, "did you mean 'rank'?"),
+        ({"environment": {"operators": "+"}}, "needs a name"),
+        ({"environment": {"name": "wordproblems"}}, "'word_problems', 'gsm8k'"),
+        ({"environment": 3}, "environment"),
+        ({"rank": 0}, "rank: Input should be greater"),
+        ({"rank": "many"}, "rank: Input should be a valid integer"),
+        ({"seed": []}, "empty"),
+        ({"experiment": 3}, r"\[\[experiment\]\]"),
+        ({"experiment": [{}, {}]}, "two experiments are called"),
+        ({"name": ""}, "name"),
+        ({"model": 3}, "model must be a string"),
+    ],
+)
+def test_mistakes_are_told(table: dict[str, Any], told: str) -> None:
+    with pytest.raises(BadConfig, match=told):
+        parse(table, "file")
+
+
+def test_a_name_never_leads_out_of_the_folder() -> None:
+    names = ["../../etc", "..", "a/b", "rate 2e-4", "operators=+-*/"]
+    assert [Experiment(name=name).folder for name in names] == [
+        "_.._etc",
+        "_",
+        "a_b",
+        "rate_2e-4",
+        "operators=+-_",
+    ]
+
+
+def test_files_that_are_missing_or_torn(tmp_path: Path) -> None:
+    with pytest.raises(BadConfig, match="no experiment file"):
+        load(tmp_path / "none.toml")
+    torn = tmp_path / "torn.toml"
+    torn.write_text("rank = = 4")
+    with pytest.raises(BadConfig, match="not TOML"):
+        load(torn)
+
+
+@pytest.mark.parametrize("file", sorted((ROOT / "examples").glob("*.toml")), ids=lambda file: file.stem)
+def test_examples_are_valid(file: Path) -> None:
+    assert load(file).experiments
+
+
+def test_every_field_is_documented() -> None:
+    page = (ROOT / "docs" / "experiments.md").read_text(encoding="utf-8")
+    fields = {*Experiment.model_fields, "model", "experiment"}
+    fields |= {name for models in SECTIONS.values() for model in models for name in model.model_fields}
+    documented = {line.split("`")[1] for line in page.splitlines() if line.startswith("| `")}
+    assert fields - documented == set()
+    assert documented - fields == set()

@@ -1,0 +1,117 @@
+"""What a person sees: the table, the findings, the record on disk, the picture and the closing numbers."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+from transformers import PreTrainedTokenizerFast
+
+from motet.lab.envs.protocol import End, Group, Trajectory, Turn, Written
+from motet.lab.experiments.checks import find
+from motet.lab.experiments.config import Experiment
+from motet.lab.experiments.progress import Accuracy, Progress, Seconds, StepMetrics
+from motet.lab.experiments.record import Record
+from motet.lab.experiments.report import Times, write_report
+from motet.lab.experiments.table import render, sparkline
+
+
+def metrics(step: int, reward: float) -> StepMetrics:
+    return StepMetrics(
+        step=step,
+        reward=reward,
+        outcomes={"right": 2, "wrong": 2},
+        groups_left_out=1,
+        failed_episodes=0,
+        tokens=100,
+        tokens_per_second=50.0,
+        seconds=Seconds(sampling=2.0, training=1.0, publishing=0.25, waiting=0.5),
+        version=step,
+        loss=-0.1,
+        grad_norm=1.5,
+        mismatch_mean=0.001,
+        mismatch_max=0.01,
+        findings=["look here"] if step == 2 else [],
+    )
+
+
+@pytest.fixture
+def rows() -> list[Progress]:
+    done = Progress("a", 2, "done", [metrics(1, 0.25), metrics(2, 0.75)], began=10.0, ended=20.0)
+    done.start, done.end = Accuracy.of([0.0, 1.0, 0.0, 0.0]), Accuracy.of([1.0, 1.0, 1.0, 0.0])
+    late = Progress("b", 2, "done", [metrics(1, 0.5)], began=12.0, ended=30.0)
+    return [done, late, Progress("c", 2, "failed", error="it broke"), Progress("d", 2)]
+
+
+def test_accuracy_by_hand() -> None:
+    one = Accuracy.of([1.0, 0.0, 0.0, 0.0])
+    assert (one.mean, one.error, one.problems) == (0.25, pytest.approx((0.25 * 0.75 / 4) ** 0.5), 4)
+    assert str(one) == "25.0 ± 21.7 %"
+
+
+def test_sparkline() -> None:
+    assert sparkline([0.0, 0.5, 1.0, 2.0]) == "▁▅██"
+    assert sparkline([0.0] * 40, width=5) == "▁" * 5
+
+
+def test_table_shows_every_row(rows: list[Progress]) -> None:
+    console = Console(width=200, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
+    console.print(render(rows))
+    shown = console.export_text()
+    for piece in ("2/2 done", "0.75", "0.0010 / 0.010", "look here", "it broke", "0/2 waiting", "▃▆"):
+        assert piece in shown
+
+
+def test_times_by_hand(rows: list[Progress]) -> None:
+    assert Times.of(rows) == Times(makespan=20.0, mean_experiment=14.0, first_experiment=10.0, mean_step=3.75)
+    assert Times.of([Progress("x", 1)]) == Times(None, None, None, None)
+
+
+def test_report_is_written(rows: list[Progress], tmp_path: Path) -> None:
+    console = Console(width=200, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
+    write_report(rows, tmp_path, console)
+    shown = console.export_text()
+    assert "25.0 ± 21.7 %" in shown and "75.0 ± 21.7 %" in shown and "makespan 20.0 s" in shown
+    assert (tmp_path / "rewards.png").read_bytes().startswith(b"\x89PNG")
+    summary = json.loads((tmp_path / "summary.json").read_text())
+    assert summary["experiments"][0]["rewards"] == [0.25, 0.75]
+    assert summary["experiments"][2]["error"] == "it broke"
+
+
+def test_record(tmp_path: Path, bare: PreTrainedTokenizerFast) -> None:
+    record = Record(tmp_path / "one", Experiment(rank=4))
+    turn = Turn(bare.encode("question\n"), Written(bare.encode("FinalAnswer[1]"), [], "FinalAnswer[1]", True))
+    record.rollouts(1, [Group(7, [Trajectory([turn], End(1.0, "right"))])], bare)
+    record.metrics(metrics(1, 0.5))
+    record.accuracy("start", Accuracy.of([1.0]))
+    record.error(ValueError("it broke"))
+    folder = tmp_path / "one"
+    assert json.loads((folder / "config.json").read_text())["rank"] == 4
+    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    assert [line["kind"] for line in lines] == ["step", "held_out"]
+    assert lines[0]["seconds"] == {"sampling": 2.0, "training": 1.0, "publishing": 0.25, "waiting": 0.5}
+    rollout = json.loads((folder / "rollouts.jsonl").read_text())
+    assert (rollout["problem"], rollout["turns"][0]["written"]) == (7, "FinalAnswer[1]")
+    assert "‹question\n›FinalAnswer[1]" in (folder / "rollouts.txt").read_text()
+    assert "it broke" in (folder / "error.txt").read_text()
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "left_out", "numbers", "mismatch", "told"),
+    [
+        (Counter(right=3, wrong=1), 0, [0.1], 0.001, None),
+        (Counter(right=3, wrong=1), 0, [float("nan")], None, "NaN"),
+        (Counter(truncated=4), 0, [], None, "turn_tokens"),
+        (Counter({"no call": 4}), 0, [], None, "hardly a call"),
+        (Counter(right=4), 2, [], None, "nothing was learned"),
+        (Counter(right=3, wrong=1), 1, [0.1], 0.5, "disagree"),
+    ],
+)
+def test_findings(
+    outcomes: Counter[str], left_out: int, numbers: list[float], mismatch: float | None, told: str | None
+) -> None:
+    findings = find(outcomes, 2, left_out, numbers, mismatch)
+    assert (not findings) if told is None else any(told in one for one in findings)
