@@ -32,13 +32,16 @@ ROOMS: dict[str, tuple[str, ...]] = {
     ),
     "engine.core": (*ENGINE, "engine.settings", "engine.backends.base"),
     "engine.opening": ("engine",),
-    "service.wire": ENGINE,
+    "service.wire": (*ENGINE, "engine.core.requests"),
     "service.http": (*DOOR, "service.wire"),
     "lab.envs": (),
     "lab.algorithms": ("lab.envs",),
     "lab.experiments": ("lab.envs", "lab.algorithms"),
     "bench": ("engine", "lab"),
     "cli": ("engine", "service", "lab", "bench"),
+    "engine": (),
+    "service": (),
+    "lab": (),
     "": (),
 }
 # Libraries that only their owners know.
