@@ -1,0 +1,110 @@
+"""What the decoder needs to know of a base model, read from Hugging Face's configuration."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import AutoConfig, GenerationConfig, PreTrainedConfig
+from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
+
+from motet.errors import BadRequest, NotFound
+
+FAMILIES = ("llama", "qwen2", "qwen3")
+
+
+@dataclass(frozen=True, eq=False)
+class ModelConfig:
+    """Sizes and switches of one base model. Letters as in engine/types.py."""
+
+    family: str
+    layers: int
+    width: int  # D
+    heads: int  # H
+    kv_heads: int  # K
+    head_width: int  # E
+    ffn_width: int
+    vocabulary: int  # V
+    context: int
+    rms_eps: float
+    inverse_frequencies: torch.Tensor  # (E / 2) float32
+    rope_scale: float  # multiplies cosines and sines (yarn's attention factor)
+    tied_head: bool
+    qkv_bias: bool
+    o_bias: bool
+    mlp_bias: bool
+    qk_norm: bool
+    end_tokens: tuple[int, ...]
+
+
+def read_config(folder: Path) -> ModelConfig:
+    """Read a folder's config.json. NotFound: there is none. BadRequest: a base model this engine cannot run."""
+    if not (folder / "config.json").is_file():
+        raise NotFound(f"{folder} has no config.json: it is not a Hugging Face model folder")
+    try:
+        theirs = AutoConfig.from_pretrained(folder)
+    except (ValueError, KeyError, OSError) as error:
+        raise BadRequest(f"{folder}/config.json cannot be used: {error}") from error
+    _refuse_unsupported(folder, theirs)
+    family = theirs.model_type
+    attention_bias = bool(getattr(theirs, "attention_bias", False))
+    head_width = getattr(theirs, "head_dim", None) or theirs.hidden_size // theirs.num_attention_heads
+    inverse_frequencies, rope_scale = _rope(theirs)
+    return ModelConfig(
+        family=family,
+        layers=theirs.num_hidden_layers,
+        width=theirs.hidden_size,
+        heads=theirs.num_attention_heads,
+        kv_heads=theirs.num_key_value_heads,
+        head_width=head_width,
+        ffn_width=theirs.intermediate_size,
+        vocabulary=theirs.vocab_size,
+        context=theirs.max_position_embeddings,
+        rms_eps=theirs.rms_norm_eps,
+        inverse_frequencies=inverse_frequencies,
+        rope_scale=rope_scale,
+        tied_head=bool(theirs.tie_word_embeddings),
+        qkv_bias=family == "qwen2" or attention_bias,
+        o_bias=family != "qwen2" and attention_bias,
+        mlp_bias=bool(getattr(theirs, "mlp_bias", False)),
+        qk_norm=family == "qwen3",
+        end_tokens=_end_tokens(folder, theirs),
+    )
+
+
+def _refuse_unsupported(folder: Path, theirs: PreTrainedConfig) -> None:
+    if theirs.model_type not in FAMILIES:
+        raise BadRequest(
+            f"{folder} is a {theirs.model_type} model; this engine runs {', '.join(FAMILIES)} (dense) itself"
+        )
+    if theirs.hidden_act != "silu":
+        raise BadRequest(f"{folder} uses the activation {theirs.hidden_act}; this engine knows silu")
+    layers = getattr(theirs, "layer_types", None) or []
+    if any(kind != "full_attention" for kind in layers):
+        raise BadRequest(f"{folder} uses sliding-window attention, which this engine does not run")
+
+
+def _rope(theirs: PreTrainedConfig) -> tuple[torch.Tensor, float]:
+    """Inverse frequencies and the factor on cosines, by transformers' own functions for each variant."""
+    parameters: dict[str, Any] = theirs.rope_parameters
+    kind = parameters.get("rope_type", "default")
+    if kind == "default":
+        head_width = getattr(theirs, "head_dim", None) or theirs.hidden_size // theirs.num_attention_heads
+        exponents = torch.arange(0, head_width, 2, dtype=torch.int64).float() / head_width
+        return 1.0 / (parameters["rope_theta"] ** exponents), 1.0
+    if kind not in ("linear", "llama3", "yarn"):
+        raise BadRequest(f"rope variant {kind!r} is not run by this engine: default, linear, llama3 and yarn are")
+    frequencies, factor = ROPE_INIT_FUNCTIONS[kind](theirs, torch.device("cpu"))
+    return frequencies, float(factor)
+
+
+def _end_tokens(folder: Path, theirs: PreTrainedConfig) -> tuple[int, ...]:
+    """The generation configuration's end tokens where there is one, else the model's."""
+    ends = theirs.eos_token_id
+    if (folder / "generation_config.json").is_file():
+        ends = GenerationConfig.from_pretrained(folder).eos_token_id or ends
+    if ends is None:
+        return ()
+    return (ends,) if isinstance(ends, int) else tuple(ends)

