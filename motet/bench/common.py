@@ -79,7 +79,9 @@ class RandomAdapter:
     tensors: AdapterTensors
 
 
-def random_adapter(config: ModelConfig, shape: AdapterShape, dtype: torch.dtype, seed: int, train: bool) -> RandomAdapter:
+def random_adapter(
+    config: ModelConfig, shape: AdapterShape, dtype: torch.dtype, seed: int, train: bool
+) -> RandomAdapter:
     layout = make_layout(config, shape)
     flat = fresh_weights(layout, seed) + 0.01 * torch.randn(
         layout.size, generator=torch.Generator().manual_seed(seed + 1)

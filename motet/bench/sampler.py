@@ -1,12 +1,13 @@
 """Decode: milliseconds a step and tokens a second, for the base model, one adapter and eight mixed.
 
-Steps are those of the sampler's own runner, over sequences that already stand at the asked context; the keys are random,
-which costs the same as real ones. Every sequence has blocks of its own: nothing is shared.
+Steps are those of the sampler's own runner, over sequences that already stand at the asked context; the keys are
+random, which costs the same as real ones. Every sequence has blocks of its own: nothing is shared.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,7 @@ from motet.engine.ops.logprobs import draw
 from motet.engine.sampler.blocks import BLOCK
 from motet.engine.sampler.runner import Runner
 from motet.engine.sampler.sequence import Chunk, Group, Sequence
-from motet.engine.types import AdapterShape, SamplingParams
+from motet.engine.types import AdapterShape, Dtype, SamplingParams
 
 COLUMNS = ("sequences", "adapters", "context", "ms a step", "tokens a second", "adapters' ms", "share of peak")
 
@@ -67,7 +68,7 @@ def _step(runner: Runner, chunks: list[Chunk]) -> None:
 
 
 def bench_sampler(
-    model: str, dtype: str, context: int, rank: int, sequences: list[int], json_file: Path | None
+    model: str, dtype: Dtype, context: int, rank: int, sequences: list[int], json_file: Path | None
 ) -> None:
     """Print one row for each number of sequences and of adapters."""
     base = open_base_model(model, dtype, "cpu")
@@ -81,7 +82,7 @@ def bench_sampler(
         without = 0.0
         for adapters in (0, 1, 8):
             chunks = _chunks(Point(count, adapters), context, versions)
-            seconds = timed(lambda chunks=chunks: _step(runner, chunks), tries=9).median
+            seconds = timed(partial(_step, runner, chunks), tries=9).median
             without = seconds if adapters == 0 else without
             extra = 1e3 * (seconds - without) if adapters else 0.0
             rows.append([count, adapters, context, 1e3 * seconds, count / seconds, extra, flops / seconds / peak])

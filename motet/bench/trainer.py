@@ -13,7 +13,7 @@ from motet.bench.common import peak_flops, product_flops, random_adapter, show, 
 from motet.engine.models.base import BaseModel, open_base_model
 from motet.engine.trainer.packing import cut_pieces
 from motet.engine.trainer.trainer import PassPart, Trainer
-from motet.engine.types import AdapterShape, Datum, Loss
+from motet.engine.types import AdapterShape, Datum, Dtype, Loss
 
 RUNS = 8
 COLUMNS = ("work", "tokens", "seconds", "tokens a second", "share of peak")
@@ -35,7 +35,7 @@ def _parts(base: BaseModel, runs: int, tokens: int, length: int, rank: int, seed
     return parts
 
 
-def bench_trainer(model: str, dtype: str, tokens: int, length: int, rank: int, json_file: Path | None) -> None:
+def bench_trainer(model: str, dtype: Dtype, tokens: int, length: int, rank: int, json_file: Path | None) -> None:
     """Print one row for each way of doing the same work."""
     base = open_base_model(model, dtype, "cpu")
     trainer, total = Trainer(base.decoder), RUNS * tokens
@@ -56,17 +56,17 @@ def bench_trainer(model: str, dtype: str, tokens: int, length: int, rank: int, j
     show(f"trainer, {model}, {base.decoder.dtype}, rank {rank}, medians of 3", COLUMNS, rows, json_file)
 
 
-def _lora_peak(model: str, dtype: str, tokens: int, length: int, rank: int) -> None:
+def _lora_peak(model: str, dtype: Dtype, tokens: int, length: int, rank: int) -> None:
     """One step of a LoRA run, in a process of its own."""
     base = open_base_model(model, dtype, "cpu")
     Trainer(base.decoder).run(_parts(base, 1, tokens, length, rank, seed=0), backward=True)
 
 
-def _full_peak(model: str, dtype: str, tokens: int, length: int, rank: int) -> None:
+def _full_peak(model: str, dtype: Dtype, tokens: int, length: int, rank: int) -> None:
     """One step of full fine-tuning with `transformers` and AdamW in float32 masters, in a process of its own."""
     from transformers import AutoModelForCausalLM
 
-    from motet.engine.models.loading import resolve
+    from motet.engine.models.base import resolve
 
     network = AutoModelForCausalLM.from_pretrained(resolve(model), dtype=torch.float32)
     optimizer = torch.optim.AdamW(network.parameters(), lr=1e-5)
@@ -76,7 +76,7 @@ def _full_peak(model: str, dtype: str, tokens: int, length: int, rank: int) -> N
     optimizer.step()
 
 
-def bench_memory(model: str, dtype: str, tokens: int, length: int, rank: int, json_file: Path | None) -> None:
+def bench_memory(model: str, dtype: Dtype, tokens: int, length: int, rank: int, json_file: Path | None) -> None:
     """Peak resident memory of one training step: a LoRA run here, and full fine-tuning of the same base model."""
     rows: list[list[object]] = []
     for name, work in (("LoRA run", _lora_peak), ("full fine-tuning", _full_peak)):

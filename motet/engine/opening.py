@@ -11,8 +11,8 @@ from motet.engine.backends.local import LocalBackend
 from motet.engine.core.engine import Engine
 from motet.engine.core.floor import Floor
 from motet.engine.core.queues import Queues
+from motet.engine.models.base import open_base_model
 from motet.engine.models.config import ModelConfig
-from motet.engine.models.loading import open_base_model
 from motet.engine.sampler.blocks import BLOCK
 from motet.engine.sampler.sampler import Sampler
 from motet.engine.sampler.stops import StopFinder

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from motet.engine.types import Dtype
+
 GIB = 1024**3
 
 
@@ -15,7 +17,7 @@ class EngineSettings:
 
     model: str = "SmolLM2-135M-Instruct"  # a folder, a hub name, or a name this package knows
     data_dir: Path = Path("motet-data")  # runs and versions that do not fit in memory go below it
-    dtype: Literal["auto", "float32", "bfloat16"] = "auto"  # auto: a short probe of the machine
+    dtype: Dtype = "auto"
     device: str = "cpu"
     threads: int = 0  # cores in all; 0: every core there is
     lanes: Literal["shared", "split"] = "shared"  # sampler and trainer share all cores, or have half each

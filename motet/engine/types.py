@@ -18,6 +18,7 @@ FloatArray = NDArray[np.floating]
 
 LossName = Literal["cross_entropy", "importance_sampling", "ppo", "cispo", "dro", "gspo"]
 StopReason = Literal["stop", "length"]
+Dtype = Literal["auto", "float32", "bfloat16"]  # auto: a short probe of the machine
 
 
 @dataclass(frozen=True)

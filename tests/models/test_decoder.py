@@ -8,7 +8,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
-from motet.engine.models.loading import open_base_model
+from motet.engine.models.base import open_base_model
 from motet.engine.ops.attention import KVPool, PagedRows, paged_attention
 from tests.tiny import FAMILIES, make_tiny_model
 

@@ -85,9 +85,10 @@ class Residency:
 
     def wait(self, key: str) -> None:
         """Return once the item is in memory."""
+        with self._changed:
+            entry = self._entries[key]
         while not self.ready(key):
             with self._changed:
-                entry = self._entries[key]
                 self._changed.wait_for(lambda: not entry.moving)
 
     def unpin(self, key: str) -> int:

@@ -114,7 +114,7 @@ class Version:
     @staticmethod
     def _hash(layout: Layout, flat: Tensor) -> str:
         digest = hashlib.sha256(repr(layout.shape).encode())
-        digest.update(flat.cpu().view(torch.uint8).numpy())
+        digest.update(flat.cpu().view(torch.uint8).numpy().data)
         return digest.hexdigest()
 
     @property

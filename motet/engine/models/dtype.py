@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from typing import Literal
 
 import torch
 
 from motet.engine.ops.linear import BaseWeight, linear
+from motet.engine.types import Dtype
 
 ROWS, WIDTH = 64, 1024
 WORTH = 0.9
@@ -27,7 +27,7 @@ def _rate(dtype: torch.dtype, device: str) -> float:
 
 
 @torch.no_grad()
-def choose_dtype(asked: Literal["auto", "float32", "bfloat16"], device: str) -> torch.dtype:
+def choose_dtype(asked: Dtype, device: str) -> torch.dtype:
     """The asked type, or the better one for this machine."""
     if asked != "auto":
         return {"float32": torch.float32, "bfloat16": torch.bfloat16}[asked]

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from motet.engine.models.decoder import Decoder
 from motet.engine.ops.attention import KVPool, PagedRows, paged_attention
-from motet.engine.ops.lora import LoraBatch
+from motet.engine.ops.lora import AdapterTensors, LoraBatch
 from motet.engine.sampler.blocks import BLOCK
 from motet.engine.sampler.sequence import BlockCopy, Chunk
 
@@ -25,9 +25,9 @@ class Rows:
     lora: LoraBatch | None
 
 
-def lora_batch(adapters: list, bounds: np.ndarray) -> LoraBatch | None:
+def lora_batch(adapters: list[AdapterTensors | None], bounds: np.ndarray) -> LoraBatch | None:
     """Join neighbouring chunks of one adapter. None where all are of the plain base model."""
-    starts, joined = [], []
+    starts, joined = list[int](), list[AdapterTensors | None]()
     for adapter, start in zip(adapters, bounds, strict=False):
         if not joined or adapter is not joined[-1]:
             joined.append(adapter)

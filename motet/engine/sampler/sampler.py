@@ -15,7 +15,7 @@ from motet.engine.ops.logprobs import draw, log_normalizer
 from motet.engine.sampler.blocks import BlockTable
 from motet.engine.sampler.runner import Rows, Runner
 from motet.engine.sampler.scheduler import Scheduler
-from motet.engine.sampler.sequence import Chunk, Group, Sequence
+from motet.engine.sampler.sequence import Chunk, Sequence
 from motet.engine.sampler.stops import StopFinder
 from motet.engine.sampler.uniform import uniforms
 from motet.engine.types import StopReason, TopLogprobs
@@ -152,4 +152,3 @@ class Sampler:
                 self.counts.decoded_tokens += 1
             else:
                 self.counts.prompt_tokens += chunk.count
-

@@ -1,13 +1,15 @@
 """Which tokens run next: policy only, no tensors.
 
 A request's prompt is run once, by its *lead*; then its samples, the *members*, are born, sharing the lead's blocks.
-Every living member runs its one next token in every step; what is left of the row budget goes to leads. A member is born
-only when all blocks that it may ever need are promised to it, so that nobody is thrown out in the middle.
+Every living member runs its one next token in every step; what is left of the row budget goes to leads. A member is
+born only when all blocks that it may ever need are promised to it, so that nobody is thrown out in the middle.
 """
 
 from __future__ import annotations
 
 from collections import deque
+
+import numpy as np
 
 from motet.engine.adapters.store import AdapterStore
 from motet.engine.sampler.blocks import BLOCK, BlockTable, chain
@@ -82,7 +84,7 @@ class Scheduler:
         sequence.cached = chunk.start + chunk.count
         if sequence.cached // BLOCK == sequence.remembered:
             return
-        owner, whole = sequence.group.owner, sequence.tokens[: sequence.cached]
+        owner, whole = sequence.group.owner, np.asarray(sequence.tokens[: sequence.cached])
         for digest in chain(owner, whole, sequence.remembered, sequence.digest):
             self._table.remember(owner, sequence.blocks[sequence.remembered], digest)
             sequence.digest = digest
@@ -117,9 +119,7 @@ class Scheduler:
         """Begin what can begin, in order of arrival; a request that waits for space holds back those behind it."""
         begun = {d for group in self._active if group.lead is not None for d in group.digests}
         held: list[Group] = []
-        while self._waiting and self._fits(
-            self._lead_blocks(self._waiting[0]) + self._member_blocks(self._waiting[0])
-        ):
+        while self._waiting and self._fits(self._lead_blocks(self._waiting[0]) + self._member_blocks(self._waiting[0])):
             group = self._waiting.popleft()
             if self._may_begin(group, begun):
                 begun.update(group.digests)

@@ -1,7 +1,7 @@
 """From the last hidden rows of a piece to its log-probabilities, its loss, and the gradient of those rows.
 
-Logits exist for HEAD_ROWS rows at a time. A target's loss depends on its own log-probability alone, except for the losses
-in WHOLE_DATUM: those take a second round over the logits.
+Logits exist for HEAD_ROWS rows at a time. A target's loss depends on its own log-probability alone, except for the
+losses in WHOLE_DATUM: those take a second round over the logits.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The API's losses: for each, its value and its derivative by the current log-probabilities.
 
-p is the current log-probability of a target, q the sampling policy's, A the advantage, r = exp(p - q). All are sums over
-the targets of a request: no mean over batch, length or weights. Derivatives are written out, so that the backward begins
-with plain arrays; they are checked against finite differences.
+p is the current log-probability of a target, q the sampling policy's, A the advantage, r = exp(p - q). All are sums
+over the targets of a request: no mean over batch, length or weights. Derivatives are written out, so that the
+backward begins with plain arrays; they are checked against finite differences.
 """
 
 from __future__ import annotations
@@ -103,7 +103,10 @@ def dro(p: Array, terms: Terms, config: dict[str, float]) -> LossValue:
 
 
 def gspo(p: Array, terms: Terms, config: dict[str, float]) -> LossValue:
-    """-sum(min(s_t A, clip(s_t) A)), s_t = s exp(p - sg(p)), s = exp(mean of p - q over the mask) (Zheng et al. 2025)."""
+    """-sum(min(s_t A, clip(s_t) A)), s_t = s exp(p - sg(p)), s = exp(mean over the mask of p - q).
+
+    (Zheng et al. 2025, GSPO-token.)
+    """
     drift = np.bincount(terms.datum, (p - terms.q) * terms.mask)
     counts = np.maximum(np.bincount(terms.datum, terms.mask), 1.0)
     return _clipped(np.exp(drift / counts)[terms.datum], terms)

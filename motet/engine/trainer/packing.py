@@ -1,8 +1,8 @@
 """Datums become rows of one batch; what datums of a request share as a prefix becomes rows only once.
 
 A token's numbers depend on itself and on those before it, so datums that begin alike agree there. The rows of a request
-are the nodes of its prefix tree. Which requests share a pass is the queue's doing; the tree, and where a long request is
-cut into pieces, follow from the request alone, and so does the order in which a run's gradient is summed.
+are the nodes of its prefix tree. Which requests share a pass is the queue's doing; the tree, and where a long request
+is cut into pieces, follow from the request alone, and so does the order in which a run's gradient is summed.
 """
 
 from __future__ import annotations

@@ -87,11 +87,7 @@ class Trainer:
             x_in = x_ND.detach().requires_grad_(backward)
             with torch.set_grad_enabled(backward):
                 last = index == decoder.config.layers
-                x_ND = (
-                    decoder.normed(x_in)
-                    if last
-                    else decoder.layer(index, x_in, packed.positions, attend, lora)
-                )
+                x_ND = decoder.normed(x_in) if last else decoder.layer(index, x_in, packed.positions, attend, lora)
             if backward:
                 stations.append(_Station(x_in, x_ND))
         return stations, x_ND
