@@ -16,7 +16,7 @@ DOOR = ("engine.types", "engine.settings", "engine.core.requests", "engine.core.
 ROOMS: dict[str, tuple[str, ...]] = {
     "errors": (),
     "engine.types": (),
-    "engine.settings": (),
+    "engine.settings": ENGINE,
     "engine.ops": ENGINE,
     "engine.models": (*ENGINE, "engine.ops"),
     "engine.adapters": (*ENGINE, "engine.models", "engine.ops"),

@@ -150,6 +150,7 @@ def load_peft(folder: Path, config: ModelConfig) -> LoadedAdapter:
                     f"{tuple(view.t().shape)}: the adapter belongs to another base model"
                 )
             view.copy_(tensor.t().float())
-    if tensors:
-        raise BadRequest(f"{folder} holds weights that have no place here, such as {next(iter(tensors))}")
+    extra = [name for name in tensors if ".base_layer." not in name]  # PEFT writes the frozen head beside its adapter
+    if extra:
+        raise BadRequest(f"{folder} holds weights that have no place here, such as {extra[0]}")
     return LoadedAdapter(layout, flat)

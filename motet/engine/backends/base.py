@@ -28,7 +28,6 @@ from motet.engine.types import (
     TrainResult,
 )
 
-
 __all__ = ["Backend", "Piece", "PieceResult", "SampleOrder", "TrainPart"]
 
 
