@@ -78,8 +78,7 @@ def test_template_round_trip(chatty: PreTrainedTokenizerFast, ended: str) -> Non
         [
             {
                 "role": "system",
-                "content": "Solve the problem step by step. Compute with Calculator. "
-                "Give the result with FinalAnswer.",
+                "content": "Solve the problem step by step. Compute with Calculator. Give the result with FinalAnswer.",
             },
             {"role": "user", "content": "How many?"},
             {"role": "assistant", "content": "", "tool_calls": [call]},

@@ -95,7 +95,8 @@ def test_record(tmp_path: Path, bare: PreTrainedTokenizerFast) -> None:
     assert lines[0]["seconds"] == {"sampling": 2.0, "training": 1.0, "publishing": 0.25, "waiting": 0.5}
     rollout = json.loads((folder / "rollouts.jsonl").read_text())
     assert (rollout["problem"], rollout["turns"][0]["written"]) == (7, "FinalAnswer[1]")
-    assert "‹question\n›FinalAnswer[1]" in (folder / "rollouts.txt").read_text()
+    readable = (folder / "rollouts.txt").read_text()
+    assert readable == "== step 1, problem 7\nquestion\n\n-- right, reward 1\nFinalAnswer[1]\n\n"
     assert "it broke" in (folder / "error.txt").read_text()
 
 

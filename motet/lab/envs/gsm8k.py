@@ -1,12 +1,13 @@
-"""GSM8K from its own files: grade-school word problems whose answer stands after `####`.
+"""GSM8K, from its own files or from the hub: grade-school word problems whose answer stands after `####`.
 
 The published solutions carry their arithmetic as `<<16-3-4=9>>`; these are the steps of a worked example.
 The first problems of the training file serve as worked examples and are never trained on; held-out problems
-are those of the test file.
+are those of the test file. From the hub it comes through the `datasets` package, which is no dependency of Motet.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import re
 from dataclasses import dataclass, field
@@ -24,19 +25,21 @@ _STEP = re.compile(r"<<([^=<>]*)=[^<>]*>>")
 
 @dataclass
 class Gsm8k:
-    """Problems of the folder's train.jsonl (in an order drawn by `seed`) and test.jsonl."""
+    """Training problems in an order drawn by `seed`, and test problems. folder: None is the hub."""
 
-    folder: Path
+    folder: Path | None
     seed: int = 0
     _splits: dict[Split, list[Problem]] = field(init=False)
 
     def __post_init__(self) -> None:
-        train = read_problems(self.folder / "train.jsonl")
+        train = self._read("train")
         examples, rest = train[:EXAMPLES], train[EXAMPLES:]
         Random(self.seed).shuffle(rest)
-        held_out = read_problems(self.folder / "test.jsonl")
         worked = [one for one in examples if _is_worked(one)]
-        self._splits = {"example": worked, "train": rest, "held_out": held_out}
+        self._splits = {"example": worked, "train": rest, "held_out": self._read("test")}
+
+    def _read(self, name: str) -> list[Problem]:
+        return read_hub(name) if self.folder is None else read_problems(self.folder / f"{name}.jsonl")
 
     def problem(self, split: Split, index: int) -> Problem:
         """After the last problem of a split comes its first again."""
@@ -51,11 +54,18 @@ def read_problems(file: Path) -> list[Problem]:
             f"there is no {file}; set environment.path to the folder with GSM8K's train.jsonl and test.jsonl"
         )
     lines = file.read_text(encoding="utf-8").splitlines()
-    return [_read(line, f"{file}:{number}") for number, line in enumerate(lines, 1) if line.strip()]
+    return [_problem(json.loads(line), f"{file}:{number}") for number, line in enumerate(lines, 1) if line.strip()]
 
 
-def _read(line: str, place: str) -> Problem:
-    record = json.loads(line)
+def read_hub(name: str) -> list[Problem]:
+    """All problems of "train" or "test", from the hub. Raises BadConfig without the `datasets` package."""
+    if importlib.util.find_spec("datasets") is None:
+        raise BadConfig("set environment.path to a folder with GSM8K's files, or `pip install datasets` for the hub")
+    records = importlib.import_module("datasets").load_dataset("openai/gsm8k", "main", split=name)
+    return [_problem(record, f"{name} {number}") for number, record in enumerate(records)]
+
+
+def _problem(record: dict[str, str], place: str) -> Problem:
     solution, _, answer = record["answer"].rpartition("####")
     value = read_number(answer)
     if value is None:

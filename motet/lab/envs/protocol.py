@@ -78,9 +78,7 @@ class Trajectory:
     def mask(self) -> list[bool]:
         """True exactly where the policy wrote the token."""
         return [
-            written
-            for turn in self.turns
-            for written in [False] * len(turn.read) + [True] * len(turn.written.tokens)
+            written for turn in self.turns for written in [False] * len(turn.read) + [True] * len(turn.written.tokens)
         ]
 
     @property

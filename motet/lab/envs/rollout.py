@@ -30,9 +30,7 @@ class Policy(Protocol):
 class TinkerPolicy:
     """A policy behind the Tinker API: one published version of an adapter, or the base model."""
 
-    def __init__(
-        self, client: tinker.SamplingClient, tokenizer: PreTrainedTokenizerBase, temperature: float
-    ) -> None:
+    def __init__(self, client: tinker.SamplingClient, tokenizer: PreTrainedTokenizerBase, temperature: float) -> None:
         self._client = client
         self._tokenizer = tokenizer
         self._temperature = temperature

@@ -44,10 +44,10 @@ class WordProblemSettings(ToolSettings):
 
 
 class Gsm8kSettings(ToolSettings):
-    """GSM8K's own files."""
+    """GSM8K: the files of a folder, or the hub's."""
 
     name: Literal["gsm8k"]
-    path: Path
+    path: Path | None = None
 
     def build(self, tokenizer: PreTrainedTokenizerBase, seed: int) -> Tasks:
         return self.tasks(Gsm8k(self.path, seed), tokenizer)

@@ -86,9 +86,7 @@ def parse(table: Table, name: str) -> Sweep:
         raise BadConfig("model must be a string: a name or a folder")
     if not isinstance(overrides, list) or not all(isinstance(one, dict) for one in overrides):
         raise BadConfig("write each experiment as an [[experiment]] table")
-    experiments = [
-        _experiment(one) for override in overrides for one in _grid(_merge(common, override), override)
-    ]
+    experiments = [_experiment(one) for override in overrides for one in _grid(_merge(common, override), override)]
     folders = [one.folder for one in experiments]
     if twice := {one for one in folders if folders.count(one) > 1}:
         raise BadConfig(f"two experiments are called {twice.pop()!r}; give each [[experiment]] a name")

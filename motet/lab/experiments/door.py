@@ -40,9 +40,7 @@ class Door:
             await asyncio.wait([closing], timeout=CLOSE_SECONDS)
 
 
-async def create_run(
-    service: tinker.ServiceClient, model: str, experiment: Experiment
-) -> tinker.TrainingClient:
+async def create_run(service: tinker.ServiceClient, model: str, experiment: Experiment) -> tinker.TrainingClient:
     """A fresh adapter of the experiment's shape."""
     creating = await asyncio.to_thread(  # the first call opens the session, and blocks
         service.create_lora_training_client,

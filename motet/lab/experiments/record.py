@@ -34,13 +34,16 @@ class Record:
         self._append("metrics.jsonl", json.dumps({"kind": "held_out", "when": when, **asdict(accuracy)}))
 
     def rollouts(self, step: int, groups: Sequence[Group], tokenizer: PreTrainedTokenizerBase) -> None:
-        """Every episode as a line of JSON; a few of them for people, what was inserted in ‹brackets›."""
+        """Every episode as a line of JSON; a few of one group for people, what was inserted in ‹brackets›."""
         for group in groups:
             for member, one in enumerate(group.trajectories):
                 place = {"step": step, "problem": group.problem, "member": member}
                 self._append("rollouts.jsonl", json.dumps({**place, **_told(one, tokenizer)}))
-        for one in groups[0].trajectories[:READABLE_EPISODES]:
-            title = f"== step {step}, problem {groups[0].problem}: {one.end.outcome}, reward {one.reward:g}"
+        episodes = groups[0].trajectories[:READABLE_EPISODES]
+        prompt = tokenizer.decode(episodes[0].turns[0].read)
+        self._append("rollouts.txt", f"== step {step}, problem {groups[0].problem}\n{prompt}")
+        for one in episodes:
+            title = f"-- {one.end.outcome}, reward {one.reward:g}"
             self._append("rollouts.txt", f"{title}\n{_readable(one, tokenizer)}\n")
 
     def error(self, error: BaseException) -> None:
@@ -57,4 +60,7 @@ def _told(one: Trajectory, tokenizer: PreTrainedTokenizerBase) -> dict[str, Any]
 
 
 def _readable(one: Trajectory, tokenizer: PreTrainedTokenizerBase) -> str:
-    return "".join(f"‹{tokenizer.decode(turn.read)}›{turn.written.text}" for turn in one.turns)
+    """All of an episode but its prompt."""
+    first, *rest = one.turns
+    later = [f"‹{tokenizer.decode(turn.read)}›{turn.written.text}" for turn in rest]
+    return "".join([first.written.text, *later])

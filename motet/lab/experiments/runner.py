@@ -41,9 +41,7 @@ async def run_all(
         await asyncio.gather(watching, return_exceptions=True)
 
 
-async def _run_one(
-    experiment: Experiment, row: Progress, door: Door, folder: Path, baselines: Baselines
-) -> None:
+async def _run_one(experiment: Experiment, row: Progress, door: Door, folder: Path, baselines: Baselines) -> None:
     """One experiment; whatever it raises becomes its row's error and its folder's error.txt."""
     record = Record(folder / experiment.folder, experiment)
     running = asyncio.ensure_future(run_experiment(experiment, door, row, record, baselines))

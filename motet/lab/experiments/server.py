@@ -80,6 +80,5 @@ def check_server(base_url: str) -> None:
             return
     except (urllib.error.URLError, OSError, ValueError) as error:
         raise BadConfig(
-            f"no server answers at {base_url} ({error}); "
-            "start one with `motet serve`, or leave --base-url out"
+            f"no server answers at {base_url} ({error}); start one with `motet serve`, or leave --base-url out"
         ) from None

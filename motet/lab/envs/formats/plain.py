@@ -36,10 +36,10 @@ class Segment:
 class PlainFormat:
     """Uses the tokenizer's chat template where it has one, and bare text where it has none."""
 
-    stop: Sequence[str] = ("]", "\n")
-
     def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
         self._tokenizer = tokenizer
+        end = [str(tokenizer.eos_token)] if tokenizer.eos_token else []
+        self.stop: Sequence[str] = ["]", "\n", *end]
 
     def prompt(self, question: str, examples: Sequence[Problem]) -> list[int]:
         if self._tokenizer.chat_template is None:

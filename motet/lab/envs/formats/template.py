@@ -85,9 +85,7 @@ class TemplateFormat:
 
     def _render(self, messages: list[Message]) -> str:
         return str(
-            self._tokenizer.apply_chat_template(
-                messages, tools=list(TOOLS), tokenize=False, add_generation_prompt=True
-            )
+            self._tokenizer.apply_chat_template(messages, tools=list(TOOLS), tokenize=False, add_generation_prompt=True)
         )
 
 
