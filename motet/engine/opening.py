@@ -13,8 +13,9 @@ from motet.engine.core.floor import Floor
 from motet.engine.core.queues import Queues
 from motet.engine.models.base import open_base_model
 from motet.engine.models.config import ModelConfig
-from motet.engine.sampler.blocks import BLOCK
+from motet.engine.sampler.blocks import BLOCK, BlockTable
 from motet.engine.sampler.sampler import Sampler
+from motet.engine.sampler.scheduler import Scheduler
 from motet.engine.sampler.stops import StopFinder
 from motet.engine.settings import EngineSettings
 from motet.engine.trainer.trainer import Trainer
@@ -54,7 +55,9 @@ def open_backend(settings: EngineSettings, breathe: Callable[[], None]) -> Local
     store = AdapterStore(config, decoder.dtype, spill, settings.host_bytes, settings.max_rank)
     blocks = cache_blocks(config, settings.kv_cache_bytes, decoder.embed.element_size())
     stops = StopFinder(base.token_bytes)
-    sampler = Sampler(decoder, store, stops, blocks, settings.prompt_rows, settings.max_waiting)
+    scheduler = Scheduler(BlockTable(blocks), store, settings.prompt_rows, settings.max_waiting)
+    scheduler.mixed = "sampling" not in settings.apart
+    sampler = Sampler(decoder, stops, scheduler, blocks)
     info = BaseInfo(
         name=settings.model,
         folder=str(base.folder),
@@ -71,5 +74,7 @@ def open_backend(settings: EngineSettings, breathe: Callable[[], None]) -> Local
 def open_engine(settings: EngineSettings) -> Engine:
     """A warm engine with a local backend. NotFound, BadConfig, EngineFault where it cannot be."""
     floor = Floor(exclusive=settings.lanes == "shared")
-    backend = open_backend(settings, breathe=lambda: floor.breathe("training"))
-    return Engine(backend, floor, Queues(settings.pass_rows, backend.run_ready))
+    breathe = (lambda: None) if "cores" in settings.apart else (lambda: floor.breathe("training"))
+    backend = open_backend(settings, breathe)
+    queues = Queues(settings.pass_rows, backend.run_ready, mixed="training" not in settings.apart)
+    return Engine(backend, floor, queues)

@@ -9,6 +9,8 @@ from typing import Literal
 from motet.engine.types import Dtype
 
 GIB = 1024**3
+Mixing = Literal["sampling", "training", "cores"]
+"""One batch of many versions; one pass of many runs; one lane stepping in between the layers of the other's pass."""
 
 
 @dataclass(frozen=True)
@@ -27,3 +29,4 @@ class EngineSettings:
     pass_rows: int = 2048  # token budget of one training pass
     prompt_rows: int = 256  # prompt tokens in one sampling step
     max_waiting: int = 4096  # sampling requests in the queue; more are told to come again
+    apart: tuple[Mixing, ...] = ()  # for benchmarks: what runs are not to share

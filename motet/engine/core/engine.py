@@ -8,6 +8,7 @@ every open future failing clearly: whoever owns the process starts it again.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import Future, InvalidStateError
 from enum import Enum, auto
@@ -166,8 +167,11 @@ class Engine:
             fail(pending.future, error)
 
     def _run_pass(self, work: TrainPass) -> None:
+        began = time.perf_counter()
         results = self._backend.train([_part(item) for item in work.items], work.backward)
+        seconds_a_row = (time.perf_counter() - began) / sum(item.piece.rows for item in work.items)
         for item, result in zip(work.items, results, strict=True):
+            item.pending.seconds += seconds_a_row * item.piece.rows
             self._deliver(item, result)
 
     def _deliver(self, item: PassItem, result: PieceResult) -> None:
@@ -175,7 +179,9 @@ class Engine:
         pending.results.append(result)
         if len(pending.results) == len(pending.pieces or ()):
             self._queues.done(pending)
-            resolve(pending.future, self._backend.merge(pending.results))
+            result = self._backend.merge(pending.results)
+            result.metrics["seconds:sum"] = pending.seconds
+            resolve(pending.future, result)
 
     def _answer(self, future: Future[Any], request: Request) -> None:
         try:

@@ -22,6 +22,7 @@ class Pending:
     pieces: list[Piece] | None = None
     begun: int = 0  # pieces that are in a pass or through it
     results: list[PieceResult] = field(default_factory=list)
+    seconds: float = 0.0  # its share of the passes it was in, by rows
 
 
 @dataclass(frozen=True)
@@ -43,9 +44,10 @@ class TrainPass:
 class Queues:
     """Runs are served in turn: whoever has waited longest since its last turn comes first."""
 
-    def __init__(self, pass_rows: int, ready: Callable[[str], bool]) -> None:
+    def __init__(self, pass_rows: int, ready: Callable[[str], bool], mixed: bool = True) -> None:
         self._pass_rows = pass_rows
         self._ready = ready
+        self._mixed = mixed  # a pass holds many runs; off in benchmarks only
         self._runs: dict[str, deque[Pending]] = {}  # in the order of turns
         self._changed = threading.Condition()
         self._closed = False
@@ -127,6 +129,8 @@ class Queues:
                 backward = head.request.backward if items else None
                 if pending.begun < len(pending.pieces or ()):
                     break
+            if items and not self._mixed:
+                break
         for run in {item.pending.request.run: None for item in items}:
             self._runs[run] = self._runs.pop(run)  # it has had its turn
         return TrainPass(items, bool(backward)) if items else None

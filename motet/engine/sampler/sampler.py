@@ -9,10 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from motet.engine.adapters.store import AdapterStore
 from motet.engine.models.decoder import Decoder
 from motet.engine.ops.logprobs import draw, log_normalizer
-from motet.engine.sampler.blocks import BlockTable
 from motet.engine.sampler.runner import Rows, Runner
 from motet.engine.sampler.scheduler import Scheduler
 from motet.engine.sampler.sequence import Chunk, Sequence
@@ -44,17 +42,9 @@ class _Draws(NamedTuple):
 class Sampler:
     """Everything that lives is stepped together; a request's numbers depend on nothing but the request."""
 
-    def __init__(
-        self,
-        decoder: Decoder,
-        store: AdapterStore,
-        stops: StopFinder,
-        blocks: int,
-        max_prompt_rows: int,
-        max_waiting: int,
-    ) -> None:
+    def __init__(self, decoder: Decoder, stops: StopFinder, scheduler: Scheduler, blocks: int) -> None:
         self.counts = SamplerCounts()
-        self.scheduler = Scheduler(BlockTable(blocks), store, max_prompt_rows, max_waiting)
+        self.scheduler = scheduler
         self._runner = Runner(decoder, blocks)
         self._stops = stops
 

@@ -33,6 +33,7 @@ class Scheduler:
         self._waiting: deque[Group] = deque()
         self._active: list[Group] = []
         self._promised = 0  # blocks promised to leads and members
+        self.mixed = True  # one step holds the sequences of every version; off in benchmarks only
 
     def add(self, group: Group) -> None:
         """File a request. Busy: the queue is full. BadRequest: it can never fit."""
@@ -67,9 +68,10 @@ class Scheduler:
         self._drop_cancelled()
         self._admit()
         copies = [copy for group in self._active for copy in self._give_birth(group)]
-        chunks = [Chunk(s, len(s.tokens) - 1, 1) for group in self._active for s in group.living]
+        groups = self._active if self.mixed else self._of_one_version()
+        chunks = [Chunk(s, len(s.tokens) - 1, 1) for group in groups for s in group.living]
         room = self._max_prompt_rows
-        for lead in [group.lead for group in self._active if group.lead is not None]:
+        for lead in [group.lead for group in groups if group.lead is not None]:
             count = min(room, len(lead.tokens) - 1 - lead.cached)
             if count > 0:
                 chunks.append(Chunk(lead, lead.cached, count))
@@ -102,6 +104,12 @@ class Scheduler:
     def forget_owner(self, owner: str) -> None:
         """A version is gone; so are its prefixes."""
         self._table.forget_owner(owner)
+
+    def _of_one_version(self) -> list[Group]:
+        """The groups of the version whose turn it is: versions take steps in turn."""
+        chosen = [group for group in self._active if group.owner == self._active[0].owner]
+        self._active = [group for group in self._active if group not in chosen] + chosen
+        return chosen
 
     # -- admission ---------------------------------------------------------------------------------------------
 

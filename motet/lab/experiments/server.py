@@ -8,7 +8,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -21,7 +21,7 @@ STOP_SECONDS = 20.0
 
 
 @contextmanager
-def background_server(model: str | None, folder: Path, console: Console) -> Iterator[str]:
+def background_server(model: str | None, folder: Path, console: Console, flags: Sequence[str] = ()) -> Iterator[str]:
     """Start `motet serve` on a free port; gives its address once it is ready. Its output goes to server.log.
 
     Raises EngineFault with the end of its log when it stops before it was ready.
@@ -30,6 +30,7 @@ def background_server(model: str | None, folder: Path, console: Console) -> Iter
     command = [sys.executable, "-m", "motet.cli", "serve", "--port", "0"]
     command += ["--data-dir", str(folder / "server")]
     command += ["--model", model] if model else []
+    command += flags
     with log.open("wb") as output:
         process = subprocess.Popen(
             command,

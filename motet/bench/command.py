@@ -1,0 +1,77 @@
+"""The commands under `motet bench`. Light to import: torch is loaded when one is run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from motet.engine.types import Dtype
+
+app = typer.Typer(help="Measure this machine.", no_args_is_help=True)
+Json = Annotated[Path | None, typer.Option("--json", help="Write the rows to this file too.")]
+Model = Annotated[str, typer.Option(help="A base model: a name or a folder.")]
+DtypeOption = Annotated[Dtype, typer.Option(help="auto, float32 or bfloat16.")]
+DEFAULT = "SmolLM2-135M-Instruct"
+
+
+@app.command()
+def sampler(
+    model: Model = DEFAULT,
+    dtype: DtypeOption = "bfloat16",
+    context: Annotated[int, typer.Option(help="Keys that every sequence has.")] = 256,
+    rank: Annotated[int, typer.Option(help="Rank of the adapters.")] = 16,
+    sequences: Annotated[str, typer.Option(help="Numbers of sequences, by commas.")] = "1,8,64,128",
+    json_file: Json = None,
+) -> None:
+    """Milliseconds a decode step: the base model, one adapter, eight mixed."""
+    from motet.bench.sampler import bench_sampler
+
+    bench_sampler(model, dtype, context, rank, [int(n) for n in sequences.split(",")], json_file)
+
+
+@app.command()
+def trainer(
+    model: Model = DEFAULT,
+    dtype: DtypeOption = "bfloat16",
+    tokens: Annotated[int, typer.Option(help="Tokens of each of the eight runs.")] = 256,
+    length: Annotated[int, typer.Option(help="Tokens of a datum.")] = 128,
+    rank: Annotated[int, typer.Option(help="Rank of the adapters.")] = 16,
+    json_file: Json = None,
+) -> None:
+    """One run of 8 n tokens, eight mixed runs of n, eight one after another."""
+    from motet.bench.trainer import bench_trainer
+
+    bench_trainer(model, dtype, tokens, length, rank, json_file)
+
+
+@app.command()
+def memory(
+    model: Model = DEFAULT,
+    dtype: DtypeOption = "bfloat16",
+    tokens: Annotated[int, typer.Option(help="Tokens of the step.")] = 1024,
+    length: Annotated[int, typer.Option(help="Tokens of a datum.")] = 128,
+    rank: Annotated[int, typer.Option(help="Rank of the adapter.")] = 16,
+    json_file: Json = None,
+) -> None:
+    """Peak memory of a training step: a LoRA run here, and full fine-tuning of the same base model."""
+    from motet.bench.trainer import bench_memory
+
+    bench_memory(model, dtype, tokens, length, rank, json_file)
+
+
+@app.command()
+def concurrency(
+    file: Annotated[Path, typer.Argument(help="An experiment file; its experiments are what is run.")],
+    levels: Annotated[str, typer.Option(help="Experiments at a time, by commas.")] = "1,2,4,8",
+    cold: Annotated[bool, typer.Option(help="Also serially with a cold start each.")] = False,
+    split: Annotated[bool, typer.Option(help="Also with a core for each lane.")] = False,
+    ablation: Annotated[bool, typer.Option(help="Also with each kind of sharing given up.")] = False,
+    json_file: Json = None,
+) -> None:
+    """The same experiments serially and N at a time: makespan, steps, idle lanes, and whether rewards agree."""
+    from motet.bench.concurrency import bench_concurrency, ways_for
+
+    numbers = [int(n) for n in levels.split(",")]
+    bench_concurrency(file, ways_for(numbers, cold, split, ablation), json_file)
