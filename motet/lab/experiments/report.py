@@ -63,15 +63,16 @@ def write_report(rows: Sequence[Progress], folder: Path, console: Console) -> No
 
 def closing_table(rows: Sequence[Progress]) -> Table:
     """Accuracy on held-out problems at the start and at the end, and what it took."""
-    columns = ("experiment", "state", "held out, start", "held out, end", "reward", "steps", "s a step", "s")
-    table = Table(*columns, box=None, pad_edge=False, header_style="bold")
+    columns = ("state", "held out: start", "end", "steps", "s a step", "s")
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("experiment", *columns):
+        table.add_column(column, no_wrap=True)
     for row in rows:
         table.add_row(
             row.name,
             row.state,
             str(row.start or ""),
             str(row.end or ""),
-            " ".join(f"{reward:.2f}" for reward in row.rewards[-3:]),
             f"{len(row.history)}/{row.steps}",
             "" if row.step_seconds is None else f"{row.step_seconds:.2f}",
             "" if row.elapsed is None else f"{row.elapsed:.1f}",

@@ -5,31 +5,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from rich.console import Console
+from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from motet.lab.experiments.progress import Progress
+from motet.lab.experiments.progress import Progress, State
 
 BARS = "▁▂▃▄▅▆▇█"
-CURVE_WIDTH = 16
+CURVE_WIDTH = 12
 REFRESH_SECONDS = 0.25
 COLOURS = {"done": "green", "failed": "red", "stopped": "yellow", "running": "cyan"}
-COLUMNS = (
-    "experiment",
-    "step",
-    "reward",
-    "curve",
-    "tokens/s",
-    "sampling",
-    "training",
-    "publishing",
-    "waiting",
-    "version",
-    "mismatch",
-    "finding",
-)
+COLUMNS = {"step": 5, "reward": 6, "curve": 12, "tok/s": 5, "sample": 6, "train": 5, "publish": 7, "wait": 4}
+COLUMNS |= {"ver": 3, "mismatch": 8}  # with their widths
+STAGES: dict[State, str] = {"waiting": "-", "evaluating": "eval", "stopped": "stop", "failed": "fail"}
 
 
 def sparkline(values: Sequence[float], width: int = CURVE_WIDTH) -> str:
@@ -38,31 +27,43 @@ def sparkline(values: Sequence[float], width: int = CURVE_WIDTH) -> str:
     return "".join(BARS[round(min(max(value, 0.0), 1.0) * top)] for value in values[-width:])
 
 
-def render(rows: Sequence[Progress]) -> Table:
-    """The table as it stands now. Times are seconds of the last step."""
-    table = Table(*COLUMNS, box=None, pad_edge=False, header_style="bold")
+def render(rows: Sequence[Progress]) -> Group:
+    """The table as it stands now, and the findings below it. Times are seconds of the last step."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("experiment", no_wrap=True, min_width=8)  # the one that gives way
+    for column, width in COLUMNS.items():
+        table.add_column(column, no_wrap=True, min_width=width, justify="left" if column == "curve" else "right")
     for row in rows:
-        table.add_row(*_cells(row))
-    return table
+        table.add_row(row.name, Text(_stage(row), style=COLOURS.get(row.state, "")), *_numbers(row))
+    told = [Text(f"{row.name}: {finding(row)}", "red" if row.error else "yellow") for row in rows if finding(row)]
+    return Group(table, *told)
 
 
-def _cells(row: Progress) -> list[Text | str]:
+def finding(row: Progress) -> str:
+    """What a person should know of this experiment now: its error, or the first finding of its last step."""
+    return row.error or next(iter(row.last.findings if row.last else ()), "")
+
+
+def _stage(row: Progress) -> str:
+    return STAGES.get(row.state, f"{len(row.history)}/{row.steps}")
+
+
+def _numbers(row: Progress) -> list[str]:
+    """The cells from reward on."""
     last = row.last
-    finding = row.error or (last.findings[0] if last and last.findings else "")
-    state = Text(f"{len(row.history)}/{row.steps} {row.state}", style=COLOURS.get(row.state, ""))
     if last is None:
-        return [row.name, state, *[""] * (len(COLUMNS) - 3), Text(finding, style="red")]
+        return []
     spent = last.seconds
     return [
-        row.name,
-        state,
         f"{last.reward:.2f}",
         sparkline(row.rewards),
         f"{last.tokens_per_second:.0f}",
-        *(f"{s:.2f}" for s in (spent.sampling, spent.training, spent.publishing, spent.waiting)),
+        f"{spent.sampling:.2f}",
+        f"{spent.training:.2f}",
+        f"{spent.publishing:.3f}",
+        f"{spent.waiting:.2f}",
         str(last.version),
-        "" if last.mismatch_mean is None else f"{last.mismatch_mean:.4f} / {last.mismatch_max:.3f}",
-        Text(finding, style="red" if row.error else "yellow"),
+        "" if last.mismatch_mean is None else f"{last.mismatch_mean:.1e}",
     ]
 
 
@@ -93,7 +94,7 @@ async def _print_steps(rows: Sequence[Progress], console: Console) -> None:
 
 def _print_news(rows: Sequence[Progress], shown: dict[str, str], console: Console) -> None:
     for row in rows:
-        line = "  ".join(str(cell) for cell in _cells(row) if str(cell))
+        line = "  ".join(one for one in (row.name, _stage(row), *_numbers(row), finding(row)) if one)
         if line != shown[row.name] and row.state != "waiting":
             shown[row.name] = line
             console.print(line, soft_wrap=True, highlight=False, markup=False)
