@@ -65,7 +65,8 @@ def closing_table(rows: Sequence[Progress]) -> Table:
     """Accuracy on held-out problems at the start and at the end, and what it took."""
     columns = ("state", "held out: start", "end", "steps", "s a step", "s")
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("experiment", *columns):
+    table.add_column("experiment", min_width=8)  # the one that gives way
+    for column in columns:
         table.add_column(column, no_wrap=True)
     for row in rows:
         table.add_row(

@@ -30,7 +30,7 @@ def sparkline(values: Sequence[float], width: int = CURVE_WIDTH) -> str:
 def render(rows: Sequence[Progress]) -> Group:
     """The table as it stands now, and the findings below it. Times are seconds of the last step."""
     table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("experiment", no_wrap=True, min_width=8)  # the one that gives way
+    table.add_column("experiment", min_width=8)  # the one that gives way
     for column, width in COLUMNS.items():
         table.add_column(column, no_wrap=True, min_width=width, justify="left" if column == "curve" else "right")
     for row in rows:
