@@ -13,11 +13,11 @@ from rich.text import Text
 from motet.lab.experiments.progress import Progress, State
 
 BARS = "▁▂▃▄▅▆▇█"
-CURVE_WIDTH = 12
+CURVE_WIDTH = 10
 REFRESH_SECONDS = 0.25
 COLOURS = {"done": "green", "failed": "red", "stopped": "yellow", "running": "cyan"}
-COLUMNS = {"step": 5, "reward": 6, "curve": 12, "tok/s": 5, "sample": 6, "train": 5, "publish": 7, "wait": 4}
-COLUMNS |= {"ver": 3, "mismatch": 8}  # with their widths
+COLUMNS = {"step": 5, "reward": 6, "curve": 10, "tok/s": 5, "sample": 6, "train": 5, "publish": 7, "wait": 4}
+COLUMNS |= {"ver": 3, "mismatch": 7}  # with their widths
 STAGES: dict[State, str] = {"waiting": "-", "evaluating": "eval", "stopped": "stop", "failed": "fail"}
 
 
@@ -29,7 +29,7 @@ def sparkline(values: Sequence[float], width: int = CURVE_WIDTH) -> str:
 
 def render(rows: Sequence[Progress]) -> Group:
     """The table as it stands now, and the findings below it. Times are seconds of the last step."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
     table.add_column("experiment", min_width=8)  # the one that gives way
     for column, width in COLUMNS.items():
         table.add_column(column, no_wrap=True, min_width=width, justify="left" if column == "curve" else "right")
