@@ -1,7 +1,7 @@
 """The whole: the same experiments one after another and N at a time, as the published report counts them.
 
-N = 1 on a warm engine is the serial run that every gain is measured against. Every level runs on a server of its own, the
-same experiments in the same order; isolation says that their rewards must be equal at every level.
+N = 1 on a warm engine is the serial run that every gain is measured against. Every level runs on a server of its own,
+the same experiments in the same order; isolation says that their rewards must be equal at every level.
 """
 
 from __future__ import annotations
