@@ -57,13 +57,10 @@ async def create_run(service: tinker.ServiceClient, model: str, experiment: Expe
 
 
 def choose_model(base_url: str, api_key: str, wanted: str | None) -> str:
-    """The model to ask for: `wanted` if the server has it, else its only one. Raises BadConfig."""
+    """The model to ask for: `wanted` if the server has it; for None its first. Raises BadConfig."""
     rest = tinker.RestClient(base_url=base_url, api_key=api_key)
     answer = rest.get_server_capabilities().result(timeout=30)
     served = [one.model_name for one in answer.supported_models if one.model_name]
-    if wanted in served:
-        return str(wanted)
-    if wanted is None and len(served) == 1:
-        return served[0]
-    asked = f"model {wanted!r} is not served" if wanted else "set model in the experiment file"
-    raise BadConfig(f"{asked} at {base_url}; there: {', '.join(served) or 'nothing'}")
+    if not served or wanted not in (None, *served):
+        raise BadConfig(f"{wanted or 'a model'} is not served at {base_url}; there: {', '.join(served) or 'nothing'}")
+    return wanted or served[0]
