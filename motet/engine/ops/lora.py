@@ -94,6 +94,26 @@ class LoraBatch:
         rows = [blank if a is None else a.addresses for a in self.adapters]
         return np.ascontiguousarray(np.stack(rows, axis=1)) if rows else np.zeros((sites, 0, 4), np.int64)
 
+    @cached_property
+    def _arrays(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Bounds, ranks and scales of the segments, as the kernels read them."""
+        ranks = [0 if a is None else a.rank for a in self.adapters]
+        scales = [0.0 if a is None else a.scale for a in self.adapters]
+        return np.asarray(self.bounds, np.int64), np.asarray(ranks, np.int64), np.asarray(scales, np.float32)
+
+    @cached_property
+    def _addresses(self) -> tuple[int, int, int, int, int]:
+        bounds, ranks, scales = self._arrays
+        return self.table.ctypes.data, self.table.shape[0], *(a.ctypes.data for a in (bounds, ranks, scales))
+
+    def at_site(self, site: int) -> tuple[int, int | None, int | None, int | None, int | None]:
+        """How many segments, and the addresses of bounds, table, ranks and scales; (0, None, ...) is no adapter."""
+        table, sites, bounds, ranks, scales = self._addresses
+        if site >= sites:
+            return 0, None, None, None, None
+        count = len(self.adapters)
+        return count, bounds, table + site * count * 4 * 8, ranks, scales
+
 
 def shrink_expand(x_ND: Tensor, y_NO: Tensor, lora: LoraBatch, site: int) -> Tensor:
     """The reference: y plus every adapter's share, in float32. The native kernel must agree with it."""

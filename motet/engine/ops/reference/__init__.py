@@ -1,0 +1,1 @@
+"""What every operation computes, in plain torch: the kernels' truth, and the way on other devices."""
