@@ -70,7 +70,7 @@ def test_forward_and_gradients_are_those_of_dense_algebra(native, dtype, d_in, s
 @pytest.mark.parametrize("native", WAYS)
 def test_float32_logits_and_gradients_of_bfloat16_weights(native) -> None:
     w, x = torch.randn(300, 64).bfloat16(), torch.randn(9, 64).bfloat16()
-    weight, dy = BaseWeight.pack(w, (300,), native), torch.randn(9, 300)
+    weight, dy = BaseWeight.pack(w, (300,), native), torch.randn(9, 300).bfloat16().float()
     close(linear(x, weight, None, 0, torch.float32), x.double() @ w.double().t(), torch.float32)
     close(linear_backward(x, dy, weight, None, 0), dy.double() @ w.double(), torch.bfloat16)
     assert linear_backward(x, dy, weight, None, 0, needs_dx=False) is None

@@ -83,7 +83,8 @@ def linear_backward(
 ) -> Tensor | None:
     """dx (N, D_in) in x's type, or None without `needs_dx`; adds dA and dB to the adapters' `grad`.
 
-    dy is float32 or of x's type. `x` is what the forward was given.
+    dy is float32 or of x's type (where bfloat16 products go by dot products, float32 is rounded for dx alone). `x` is
+    what the forward was given.
     """
     if not weight.packed:
         return reference.backward(x_ND, dy_NO, weight.data, lora, site, needs_dx)

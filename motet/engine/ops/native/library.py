@@ -30,7 +30,7 @@ FUNCTIONS = {
     "swiglu_backward": "iqqppp",
     "log_normalizer": "qqpp",
     "logits_gradient": "qqqpppp",
-    "draw": "qqpppppppp",
+    "draw": "qqppppppp",
 }
 FLOAT32, BF16_FMA, BF16_DOT = 0, 1, 2
 
