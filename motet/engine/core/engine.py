@@ -81,6 +81,11 @@ class Engine:
         for lane in self._lanes:
             lane.start()
 
+    @property
+    def stopped(self) -> bool:
+        """A fault has ended it: whoever owns the process starts it again."""
+        return self._fault is not None
+
     def submit(self, request: Request) -> Future[Any]:
         """File a request; its future gives what `requests` says, or an error of motet.errors."""
         future: Future[Any] = Future()

@@ -1,0 +1,150 @@
+"""Promises of results: made when a request is accepted, awaited by long polls, kept for a while after they are read.
+
+Memory is bounded: by the requests on their way and their bodies, and by the bytes of results. Results that were read go
+first, oldest first; where only unread ones are left, new requests are told to come again. Nothing polls.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import time
+from collections import OrderedDict
+from collections.abc import Coroutine
+from dataclasses import dataclass, field
+from typing import Any
+
+from motet.errors import Busy, Cancelled, MotetError, UserError
+from motet.service.http.settings import ServiceSettings
+
+PROTOBUF = "application/x-protobuf"
+JSON = "application/json"
+
+
+@dataclass(frozen=True)
+class Reply:
+    """A finished request as it goes out."""
+
+    body: bytes
+    media: str = JSON
+
+
+def json_reply(content: dict[str, Any]) -> Reply:
+    return Reply(json.dumps(content).encode())
+
+
+def failure(error: BaseException) -> Reply:
+    """A failed request: 200 with the message and whose fault it is."""
+    if isinstance(error, asyncio.CancelledError):
+        error = Cancelled("the request was cancelled")
+    user = isinstance(error, UserError | Cancelled)
+    message = str(error) if isinstance(error, MotetError) else f"an internal fault: {type(error).__name__}: {error}"
+    return json_reply({"error": message, "category": "user" if user else "server"})
+
+
+@dataclass(eq=False)
+class Promise:
+    """One request's result, now or later."""
+
+    id: str
+    tenant: str
+    size: int  # bytes of the request while it is on its way
+    cancellable: bool
+    done: asyncio.Event = field(default_factory=asyncio.Event)
+    reply: Reply | None = None
+    task: asyncio.Task[Reply] | None = None
+    read_at: float | None = None
+
+
+class Promises:
+    """All promises of a server, by id."""
+
+    def __init__(self, settings: ServiceSettings) -> None:
+        self._settings = settings
+        self._unread: dict[str, Promise] = {}  # on their way, or done and not yet read
+        self._read: OrderedDict[str, Promise] = OrderedDict()  # oldest read first
+        self._pending = 0
+        self._pending_bytes = 0
+        self._result_bytes = 0
+
+    def find(self, tenant: str, request_id: str) -> Promise | None:
+        """A tenant's own promise; None for others', and for those that have gone."""
+        promise = self._unread.get(request_id) or self._read.get(request_id)
+        return promise if promise is not None and promise.tenant == tenant else None
+
+    def make(self, tenant: str, request_id: str, size: int, cancellable: bool = False) -> Promise:
+        """Accept a request. Busy where no more may be on their way."""
+        self._forget_read()
+        if self._pending >= self._settings.max_pending or self._pending_bytes + size > self._settings.max_pending_bytes:
+            raise Busy(f"{self._pending} requests are on their way already: send this one again in a moment")
+        if self._result_bytes > self._settings.max_result_bytes:
+            raise Busy("too many results wait to be read: read some, then send this request again")
+        promise = self._unread[request_id] = Promise(request_id, tenant, size, cancellable)
+        self._pending += 1
+        self._pending_bytes += size
+        return promise
+
+    def start(self, promise: Promise, work: Coroutine[Any, Any, Reply]) -> None:
+        """Run the work that fulfils a promise; whatever it raises becomes the promise's failure."""
+        promise.task = asyncio.create_task(work)
+        promise.task.add_done_callback(lambda task: self._finish(promise, _reply_of(task)))
+
+    def cancel(self, promise: Promise) -> None:
+        """Take a request back, where that may be and it is still on its way."""
+        if promise.cancellable and promise.task is not None:
+            promise.task.cancel()
+
+    async def wait(self, promise: Promise) -> Reply | None:
+        """The result, or None where it takes longer than one poll may."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(promise.done.wait(), self._settings.poll_seconds)
+        if promise.reply is not None and promise.id in self._unread:
+            self._read[promise.id] = self._unread.pop(promise.id)
+            promise.read_at = time.monotonic()
+        return promise.reply
+
+    def close(self) -> None:
+        """The server stops: every waiting poll is answered now, with nothing."""
+        for promise in self._unread.values():
+            promise.done.set()
+
+    def sizes(self) -> dict[str, float]:
+        return {
+            "requests_pending": self._pending,
+            "requests_pending_bytes": self._pending_bytes,
+            "results_kept": len(self._unread) + len(self._read) - self._pending,
+            "results_kept_bytes": self._result_bytes,
+        }
+
+    def _finish(self, promise: Promise, reply: Reply) -> None:
+        promise.reply = reply
+        promise.task = None
+        self._pending -= 1
+        self._pending_bytes -= promise.size
+        self._result_bytes += len(reply.body)
+        promise.done.set()
+        self._forget_read()
+
+    def _forget_read(self) -> None:
+        oldest_kept = time.monotonic() - self._settings.keep_seconds
+        while self._read:
+            promise = next(iter(self._read.values()))
+            assert promise.read_at is not None and promise.reply is not None
+            if promise.read_at > oldest_kept and self._result_bytes <= self._settings.max_result_bytes:
+                return
+            del self._read[promise.id]
+            self._result_bytes -= len(promise.reply.body)
+
+
+def _reply_of(task: asyncio.Task[Reply]) -> Reply:
+    if task.cancelled():
+        return failure(asyncio.CancelledError())
+    error = task.exception()
+    if error is None:
+        return task.result()
+    if not isinstance(error, MotetError):
+        asyncio.get_running_loop().call_exception_handler(
+            {"message": "a request failed on a fault", "exception": error}
+        )
+    return failure(error)

@@ -1,0 +1,43 @@
+"""Order within a run: requests start by `seq_id`, whatever the order they arrive in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from motet.errors import BadRequest
+
+WINDOW = 4096  # a request may be so far ahead of the next one; chunks of one call are at most some hundreds apart
+
+
+class RunOrder:
+    """One run's requests, from number 1. Each starts once, after all those before it have started."""
+
+    def __init__(self) -> None:
+        self._next = 1
+        self._held: dict[int, Callable[[], None]] = {}
+
+    @property
+    def held(self) -> int:
+        """Requests that wait for an earlier one to arrive."""
+        return len(self._held)
+
+    def number(self, seq_id: int | None) -> int:
+        """The number of a request that may not carry one: then the first that is free. BadRequest: out of bounds."""
+        if seq_id is None:
+            return next(n for n in range(self._next, self._next + WINDOW + 1) if n not in self._held)
+        if not 1 <= seq_id < self._next + WINDOW:
+            raise BadRequest(f"seq_id {seq_id} is out of order: this run's next request is {self._next}")
+        return seq_id
+
+    def knows(self, seq_id: int) -> bool:
+        """Has this request arrived before?"""
+        return seq_id < self._next or seq_id in self._held
+
+    def arrive(self, seq_id: int, start: Callable[[], None]) -> None:
+        """File a request that has not arrived before, and start all whose turn it is."""
+        assert not self.knows(seq_id), seq_id
+        self._held[seq_id] = start
+        while self._next in self._held:
+            begin = self._held.pop(self._next)
+            self._next += 1
+            begin()

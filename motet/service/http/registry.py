@@ -1,0 +1,185 @@
+"""Who owns what: sessions, runs, samplers, versions and checkpoints, by tenant. In memory.
+
+A tenant asking for another's thing is told that there is no such thing.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+from motet.engine.types import AdapterShape, PublishResult
+from motet.errors import NotFound
+from motet.service.http.ordering import RunOrder
+
+CheckpointKind = Literal["weights", "sampler_weights"]
+
+
+def now() -> datetime:
+    return datetime.now(UTC)
+
+
+@dataclass(eq=False)
+class Session:
+    """One client's visit."""
+
+    id: str
+    tenant: str
+    metadata: dict[str, Any]
+    display_name: str | None
+    created: datetime = field(default_factory=now)
+    seen: datetime = field(default_factory=now)  # last heartbeat
+    finished: bool = False  # the client has said goodbye
+    runs: list[str] = field(default_factory=list)
+    samplers: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class PublishedVersion:
+    """What publishing told, and when."""
+
+    result: PublishResult
+    nameless: bool  # it belongs to one sampling session, and goes with it
+    time: datetime = field(default_factory=now)
+
+
+@dataclass(eq=False)
+class Run:
+    """A trainable adapter as its owner knows it. `generation` is that of the engine that holds it."""
+
+    id: str
+    tenant: str
+    metadata: dict[str, Any]
+    generation: int
+    shape: AdapterShape | None  # None until a checkpoint has told it
+    created: datetime = field(default_factory=now)
+    touched: datetime = field(default_factory=now)
+    order: RunOrder = field(default_factory=RunOrder)
+    versions: deque[PublishedVersion] = field(default_factory=lambda: deque(maxlen=1000))  # newest last
+    inflight_version: str | None = None  # what its inflight samplers follow
+
+    @property
+    def name(self) -> str:
+        """What a person calls it: `motet.name` of its user_metadata, else its id."""
+        return str(self.metadata.get("motet.name", self.id))
+
+
+@dataclass(eq=False)
+class Sampler:
+    """A sampling session: a version, the newest of a run (inflight), or the base model."""
+
+    id: str
+    tenant: str
+    generation: int
+    version: str | None = None
+    follows: Run | None = None
+    model_path: str | None = None
+
+    @property
+    def current_version(self) -> str | None:
+        return self.version if self.follows is None else self.follows.inflight_version
+
+
+@dataclass(eq=False)
+class Checkpoint:
+    """Saved weights under a name: `tinker://RUN/KIND/NAME`."""
+
+    run: Run
+    kind: CheckpointKind
+    name: str
+    folder: Path
+    size: int
+    metadata: dict[str, Any]
+    time: datetime = field(default_factory=now)
+    expires: datetime | None = None
+
+    @property
+    def path(self) -> str:
+        return tinker_path(self.run.id, self.kind, self.name)
+
+    @property
+    def id(self) -> str:
+        """As listings and routes name it, with its kind."""
+        return f"{self.kind}/{self.name}"
+
+    @property
+    def expired(self) -> bool:
+        return self.expires is not None and self.expires <= now()
+
+
+def tinker_path(run: str, kind: CheckpointKind, name: str) -> str:
+    return f"tinker://{run}/{kind}/{name}"
+
+
+class Registry:
+    """Everything that has an id. Each `find` raises NotFound for what is not the tenant's own."""
+
+    def __init__(self) -> None:
+        self.sessions: dict[str, Session] = {}
+        self.runs: dict[str, Run] = {}
+        self.samplers: dict[str, Sampler] = {}
+        self.checkpoints: dict[str, Checkpoint] = {}  # by path
+
+    def open_session(self, tenant: str, metadata: dict[str, Any], display_name: str | None) -> Session:
+        session = Session(secrets.token_hex(16), tenant, metadata, display_name)
+        self.sessions[session.id] = session
+        return session
+
+    def session(self, tenant: str, session_id: str) -> Session:
+        session = self.sessions.get(session_id)
+        if session is None or session.tenant != tenant:
+            raise NotFound(f"there is no session {session_id!r}: create one first")
+        return session
+
+    def run(self, tenant: str, run_id: str) -> Run:
+        run = self.runs.get(run_id)
+        if run is None or run.tenant != tenant:
+            raise NotFound(f"there is no training run {run_id!r}")
+        return run
+
+    def sampler(self, tenant: str, sampler_id: str) -> Sampler:
+        sampler = self.samplers.get(sampler_id)
+        if sampler is None or sampler.tenant != tenant:
+            raise NotFound(f"there is no sampler {sampler_id!r}: create a sampling session first")
+        return sampler
+
+    def checkpoint(self, tenant: str, path: str) -> Checkpoint:
+        checkpoint = self.checkpoints.get(path)
+        if checkpoint is None or checkpoint.run.tenant != tenant or checkpoint.expired:
+            raise NotFound(f"there is no checkpoint {path!r}")
+        return checkpoint
+
+    def add_run(self, session: Session, run: Run) -> None:
+        self.runs[run.id] = run
+        session.runs.append(run.id)
+
+    def forget_run(self, session: Session, run: Run) -> None:
+        """A run that never came to be."""
+        del self.runs[run.id]
+        session.runs.remove(run.id)
+
+    def add_sampler(self, session: Session, sampler: Sampler) -> None:
+        self.samplers[sampler.id] = sampler
+        session.samplers.append(sampler.id)
+
+    def runs_of(self, tenant: str) -> list[Run]:
+        """Newest first."""
+        return sorted((run for run in self.runs.values() if run.tenant == tenant), key=_created, reverse=True)
+
+    def checkpoints_of(self, tenant: str, run: Run | None = None) -> list[Checkpoint]:
+        """A tenant's checkpoints (of one run), newest first."""
+        own: Iterable[Checkpoint] = (
+            checkpoint
+            for checkpoint in self.checkpoints.values()
+            if checkpoint.run.tenant == tenant and (run is None or checkpoint.run is run) and not checkpoint.expired
+        )
+        return sorted(own, key=lambda checkpoint: checkpoint.time, reverse=True)
+
+
+def _created(run: Run) -> datetime:
+    return run.created

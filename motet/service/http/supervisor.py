@@ -1,0 +1,97 @@
+"""The engine's process: started, watched, started again when it dies."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import multiprocessing
+import socket
+from collections.abc import Callable
+from multiprocessing.context import SpawnProcess
+from typing import Any
+
+from motet.engine.core.channel import EngineClient
+from motet.engine.core.requests import Request
+from motet.engine.types import BaseInfo
+from motet.errors import EngineFault, MotetError
+
+FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0  # seconds before another start, doubled each time one fails
+STOP_SECONDS = 10.0
+log = logging.getLogger(__name__)
+
+
+class Supervisor:
+    """Owns one engine process at a time. `entry` is what it runs: a function that a new process can import."""
+
+    def __init__(self, entry: Callable[[socket.socket], None]) -> None:
+        self._entry = entry
+        self._process: SpawnProcess | None = None
+        self._client: EngineClient | None = None
+        self._info: BaseInfo | None = None
+        self._generation = 0
+        self._watching: asyncio.Task[None] | None = None
+
+    @property
+    def info(self) -> BaseInfo:
+        """Of the engine that was opened last: it is known from `start` on, whatever happens to the process."""
+        assert self._info is not None, "start the supervisor first"
+        return self._info
+
+    @property
+    def generation(self) -> int:
+        """1 for the first engine, one more for each after it."""
+        return self._generation
+
+    async def start(self) -> None:
+        """Start the engine and wait until it is warm. Raises what kept it from it."""
+        await self._open()
+        self._watching = asyncio.create_task(self._watch())
+
+    async def call(self, request: Request) -> Any:
+        """Submit at once, then wait. EngineFault while there is no engine, or where it dies."""
+        if self._client is None:
+            raise EngineFault("the engine is not running; it is being started again")
+        return await self._client.call(request)
+
+    async def stop(self) -> None:
+        """Hang up and let the engine's process end by itself; kill it where it does not."""
+        if self._watching is not None:
+            self._watching.cancel()
+        if self._client is not None:
+            await self._client.close()
+        if self._process is not None:
+            await asyncio.to_thread(self._process.join, STOP_SECONDS)
+            self._process.kill()
+
+    async def _open(self) -> None:
+        ours, theirs = socket.socketpair()
+        process = multiprocessing.get_context("spawn").Process(
+            target=self._entry, args=(theirs,), name="motet-engine", daemon=True
+        )
+        await asyncio.to_thread(process.start)
+        theirs.close()
+        self._process = process
+        client = await EngineClient.connect(ours)
+        self._client, self._info = client, client.info
+        self._generation += 1
+
+    async def _watch(self) -> None:
+        """Start the engine again whenever it has gone."""
+        while True:
+            assert self._client is not None and self._process is not None
+            await self._client.closed.wait()
+            self._client = None
+            await asyncio.to_thread(self._process.join, STOP_SECONDS)
+            self._process.kill()
+            log.error("the engine's process ended with code %s; starting it again", self._process.exitcode)
+            await self._open_at_last()
+
+    async def _open_at_last(self) -> None:
+        pause = FIRST_PAUSE
+        while self._client is None:
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, LONGEST_PAUSE)
+            try:
+                await self._open()
+            except MotetError as error:
+                log.error("the engine does not start: %s", error)
