@@ -52,7 +52,7 @@ def open_backend(settings: EngineSettings, breathe: Callable[[], None]) -> Local
     base = open_base_model(settings.model, settings.dtype, settings.device)
     decoder, config = base.decoder, base.decoder.config
     spill = settings.data_dir / "spill"
-    store = AdapterStore(config, decoder.dtype, spill, settings.host_bytes, settings.max_rank)
+    store = AdapterStore(config, decoder.dtype, decoder.device, spill, settings.host_bytes, settings.max_rank)
     blocks = cache_blocks(config, settings.kv_cache_bytes, decoder.embed.element_size())
     stops = StopFinder(base.token_bytes)
     scheduler = Scheduler(BlockTable(blocks), store, settings.prompt_rows, settings.max_waiting)

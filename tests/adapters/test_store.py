@@ -23,7 +23,13 @@ from tests.tiny import make_tiny_model
 def store(tmp_path: Path) -> AdapterStore:
     config = read_config(make_tiny_model(tmp_path, "llama"))
     return AdapterStore(
-        config, torch.bfloat16, tmp_path / "spill", budget_bytes=600_000, max_rank=16, passing_versions=2
+        config,
+        torch.bfloat16,
+        torch.device("cpu"),
+        tmp_path / "spill",
+        budget_bytes=600_000,
+        max_rank=16,
+        passing_versions=2,
     )
 
 

@@ -32,6 +32,7 @@ class Run:
         self.published = 0  # versions so far
         self.passing_versions: list[str] = []  # those that newer ones may push out
         self._dtype = dtype
+        self._device = str(master.device)
         self._file = file
         self._bytes = 0
         self._adapter: AdapterTensors | None = None
@@ -70,11 +71,12 @@ class Run:
 
     def restore(self, kept: dict[str, Tensor]) -> None:
         """Take over what `state` gave."""
-        self.master = kept["master"]
+        self.master = kept["master"].to(self._device)
         self.compute = self.master.to(self._dtype)
-        self.first_moment = kept.get("first_moment")
-        self.second_moment = kept.get("second_moment")
-        self.gradient = kept.get("gradient")
+        self.first_moment, self.second_moment, self.gradient = (
+            None if name not in kept else kept[name].to(self._device)
+            for name in ("first_moment", "second_moment", "gradient")
+        )
         self.has_gradient = self.gradient is not None
         self._adapter = None
 
@@ -90,7 +92,7 @@ class Run:
         self.gradient = self.first_moment = self.second_moment = self._adapter = None
 
     def load(self) -> None:
-        self.restore(load_file(self._file))
+        self.restore(load_file(self._file, device=self._device))
         self._bytes = 0
 
     def forget(self) -> None:
@@ -108,6 +110,7 @@ class Version:
         self.content_hash = self._hash(layout, flat)
         self.file = file
         self._flat: Tensor | None = flat
+        self._device = str(flat.device)
         self._bytes = flat.nbytes
         self._adapter: AdapterTensors | None = None
 
@@ -142,7 +145,7 @@ class Version:
         self._flat = self._adapter = None
 
     def load(self) -> None:
-        self._flat = load_file(self.file)["flat"]
+        self._flat = load_file(self.file, device=self._device)["flat"]
 
     def forget(self) -> None:
         """Remove what was spilled."""

@@ -28,6 +28,7 @@ class AdapterStore:
         self,
         config: ModelConfig,
         dtype: torch.dtype,
+        device: torch.device,
         folder: Path,
         budget_bytes: int,
         max_rank: int,
@@ -36,6 +37,7 @@ class AdapterStore:
         self.residency = Residency(budget_bytes)
         self._config = config
         self._dtype = dtype
+        self._device = device
         self._folder = folder
         self._max_rank = max_rank
         self._passing_versions = passing_versions  # how many a run keeps of those not meant to stay
@@ -61,7 +63,7 @@ class AdapterStore:
 
     def add_run(self, name: str, layout: Layout, master: Tensor) -> Run:
         """A run with given float32 weights. BadRequest where the name is taken."""
-        run = Run(name, layout, master, self._dtype, self._new_file("run"))
+        run = Run(name, layout, master.to(self._device), self._dtype, self._new_file("run"))
         with self._lock:
             if name in self._runs:
                 raise BadRequest(f"run {name} exists already: choose another name")
@@ -112,7 +114,7 @@ class AdapterStore:
 
     def add_version(self, name: str, number: int, layout: Layout, flat: Tensor) -> Version:
         """A version of given weights; one that had the name before ends with its last holder."""
-        version = Version(name, number, layout, flat, self._new_file("version"))
+        version = Version(name, number, layout, flat.to(self._device), self._new_file("version"))
         self.residency.add(version)
         with self._lock:
             before = self._versions.get(name)

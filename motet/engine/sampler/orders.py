@@ -26,6 +26,8 @@ def check_prompt(prompt: IntArray, params: SamplingParams, num_samples: int, voc
         raise BadRequest(f"num_samples is {num_samples}: choose 1 to {MAX_SAMPLES}")
     if params.max_tokens is not None and params.max_tokens < 1:
         raise BadRequest(f"max_tokens is {params.max_tokens}: choose at least 1, or leave it out")
+    if params.max_tokens is not None and params.max_tokens > context:
+        raise BadRequest(f"max_tokens is {params.max_tokens} and the context holds {context}: choose fewer, or none")
     if not (math.isfinite(params.temperature) and params.temperature >= 0):
         raise BadRequest(f"temperature is {params.temperature}: choose 0 (greedy) or more")
     if not 0 < params.top_p <= 1:

@@ -86,7 +86,8 @@ class Runner:
             return paged_attention(q_NHE, pool, layer, rows, scale)
 
         device = self.decoder.device
-        x_ND, positions_N = self.decoder.embedded(tokens_N.to(device)), positions_N.to(device)
+        x_ND = self.decoder.embedded(tokens_N.to(device))
+        positions_N, places_N = positions_N.to(device), places_N.to(device)
         for index in range(self.decoder.config.layers):
             x_ND = self.decoder.layer(index, x_ND, positions_N, attend, lora)
         return self.decoder.normed(x_ND)
@@ -98,4 +99,4 @@ class Runner:
         if lora is not None:
             bounds = np.searchsorted(chosen, lora.bounds)
             lora = LoraBatch(tuple(int(b) for b in bounds), lora.adapters)
-        return self.decoder.logits(rows.hidden[torch.from_numpy(chosen)], lora)
+        return self.decoder.logits(rows.hidden[torch.from_numpy(chosen).to(rows.hidden.device)], lora)

@@ -72,7 +72,7 @@ class Sampler:
         logits = self._runner.logits(rows, rows.bounds[1:][drawing] - 1)
         how = self._how_to_draw(members)
         self._note_top(members, logits, how.temperature)
-        drawn = draw(logits, how.temperature, how.top_k, how.top_p, how.uniform)
+        drawn = draw(logits, *(tensor.to(logits.device) for tensor in how))
         for member, token, logprob in zip(members, drawn.tokens.tolist(), drawn.logprobs.tolist(), strict=True):
             self._append(member, token, logprob)
 
