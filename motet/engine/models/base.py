@@ -14,6 +14,7 @@ from motet.engine.models.default import DEFAULT_MODEL, HUB_FILES, HUB_NAME, defa
 from motet.engine.models.dtype import choose_dtype
 from motet.engine.models.loading import FolderWeights
 from motet.engine.models.tokenizer import open_tokenizer, token_bytes
+from motet.engine.models.weights import check_weights
 from motet.engine.types import Dtype
 from motet.errors import NotFound
 
@@ -53,7 +54,8 @@ def resolve(model: str) -> Path:
 def open_base_model(model: str, dtype: Dtype, device: str) -> BaseModel:
     """Load a base model onto a device. NotFound, BadRequest, EngineFault."""
     folder = resolve(model)
-    config = read_config(folder)
+    config, weights = read_config(folder), FolderWeights(folder)
+    check_weights(weights, config)
     pieces = token_bytes(open_tokenizer(folder))
-    decoder = Decoder(config, FolderWeights(folder), choose_dtype(dtype, device), device)
+    decoder = Decoder(config, weights, choose_dtype(dtype, device), device)
     return BaseModel(decoder, folder, pieces)

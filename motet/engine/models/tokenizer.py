@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import re
+from functools import cache
 from pathlib import Path
 
 from tokenizers import pre_tokenizers
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from motet.errors import BadRequest
+
+_SINGLE_BYTE = re.compile("<0x([0-9A-F]{2})>")
 
 
 def open_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
@@ -19,6 +24,7 @@ def open_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
     return tokenizer
 
 
+@cache
 def _byte_of() -> dict[str, int]:
     """The byte that each character of a byte-level vocabulary stands for (GPT-2's table).
 
@@ -33,11 +39,22 @@ def _byte_of() -> dict[str, int]:
 
 def token_bytes(tokenizer: PreTrainedTokenizerBase) -> list[bytes]:
     """The bytes of every token id, special tokens as their text."""
-    table = _byte_of()
     names = tokenizer.convert_ids_to_tokens(list(range(len(tokenizer))))
     special = set(tokenizer.all_special_tokens) | set(tokenizer.get_added_vocab())
-    pieces = []
-    for name in names:
-        plain = name not in special and all(character in table for character in name)
-        pieces.append(bytes(table[character] for character in name) if plain else name.encode())
-    return pieces
+    spell = _spell_byte_level if _is_byte_level(tokenizer) else _spell_pieces
+    return [name.encode() if name in special else spell(name) for name in names]
+
+
+def _is_byte_level(tokenizer: PreTrainedTokenizerBase) -> bool:
+    """Otherwise it writes spaces as `▁` and single bytes as `<0x0A>`, as Llama 2's does."""
+    return '"ByteLevel"' in json.dumps(json.loads(tokenizer.backend_tokenizer.to_str())["decoder"])
+
+
+def _spell_byte_level(name: str) -> bytes:
+    table = _byte_of()
+    return bytes(table[c] for c in name) if all(c in table for c in name) else name.encode()
+
+
+def _spell_pieces(name: str) -> bytes:
+    single = _SINGLE_BYTE.fullmatch(name)
+    return bytes.fromhex(single[1]) if single else name.replace("▁", " ").encode()
