@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 import torch
-from safetensors.torch import load_file
-from transformers import AutoModelForCausalLM
+from safetensors.torch import load_file, save_file
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast
 
 from motet.engine.models.base import open_base_model, resolve
 from motet.engine.models.config import read_config
@@ -18,6 +19,12 @@ from motet.engine.models.loading import FolderWeights
 from motet.engine.models.tokenizer import open_tokenizer, token_bytes
 from motet.errors import BadRequest, EngineFault, NotFound
 from tests.tiny import make_tiny_model
+
+
+def edit(folder: Path, **changes: object) -> None:
+    """Other lines in config.json."""
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, **changes}))
 
 
 @pytest.fixture
@@ -62,17 +69,74 @@ def test_a_torn_file(folder: Path) -> None:
 
 
 def test_a_missing_tensor_is_named(folder: Path) -> None:
-    config = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps({**config, "num_hidden_layers": 3, "layer_types": None}))
+    edit(folder, num_hidden_layers=3, layer_types=None)
     with pytest.raises(NotFound, match=r"model\.layers\.2"):
         open_base_model(str(folder), "float32", "cpu")
 
 
 def test_another_architecture_is_refused_by_name(folder: Path) -> None:
-    config = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps({**config, "model_type": "gpt2"}))
+    edit(folder, model_type="gpt2")
     with pytest.raises(BadRequest, match="gpt2.*llama, qwen2, qwen3"):
         read_config(folder)
+
+
+REFUSED = [
+    ({"intermediate_size": 96}, r"gate_proj\.weight has the shape \(112, 64\) .* \(96, 64\)"),
+    ({"quantization_config": {"quant_method": "gptq", "bits": 4}}, "quantized"),
+    ({"hidden_act": "gelu"}, "gelu"),
+    ({"hidden_size": "wide"}, "hidden_size"),
+    ({"num_key_value_heads": 3}, "not a multiple"),
+    ({"layer_types": ["sliding_attention"] * 2, "use_sliding_window": True, "sliding_window": 64}, "sliding-window"),
+    ({"rope_parameters": {"rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 0.5}}, "rotary"),
+    ({"rope_parameters": {"rope_type": "proportional", "rope_theta": 1e4, "factor": 2.0}}, "default, dynamic, linear"),
+]
+
+
+@pytest.mark.parametrize(("changes", "told"), REFUSED)
+def test_what_cannot_be_run_is_refused(folder: Path, changes: dict[str, object], told: str) -> None:
+    edit(folder, **changes)
+    with pytest.raises(BadRequest, match=told):
+        open_base_model(str(folder), "float32", "cpu")
+
+
+def test_weights_of_another_type_are_refused(folder: Path) -> None:
+    weights = load_file(folder / "model.safetensors")
+    weights["model.layers.1.mlp.up_proj.weight"] = weights["model.layers.1.mlp.up_proj.weight"].to(torch.int8)
+    save_file(weights, folder / "model.safetensors")
+    with pytest.raises(BadRequest, match="up_proj.* stored as I8"):
+        open_base_model(str(folder), "float32", "cpu")
+
+
+def test_a_torn_index(folder: Path) -> None:
+    (folder / "model.safetensors.index.json").write_text('{"weight')
+    with pytest.raises(EngineFault, match="index"):
+        open_base_model(str(folder), "float32", "cpu")
+
+
+def test_a_name_that_no_hub_knows() -> None:
+    with pytest.raises(NotFound, match="nobody/nothing.*choose SmolLM2-135M-Instruct, pocket, a folder"):
+        resolve("nobody/nothing")
+
+
+def test_configurations_of_older_transformers(folder: Path) -> None:
+    """Rope at the top level of config.json, as most folders on hubs have it."""
+    edit(
+        folder,
+        rope_parameters=None,
+        rope_theta=5e5,
+        rope_scaling={"type": "linear", "factor": 2.0},
+        eos_token_id=[7, 9],
+    )
+    (folder / "generation_config.json").unlink()
+    config = read_config(folder)
+    exponents = torch.arange(0, config.head_width, 2) / config.head_width
+    torch.testing.assert_close(config.inverse_frequencies, 0.5 / 5e5**exponents)
+    assert config.end_tokens == (7, 9)
+
+
+def test_end_tokens_of_the_generation_configuration_win(folder: Path) -> None:
+    (folder / "generation_config.json").write_text('{"eos_token_id": [3, 5]}')
+    assert read_config(folder).end_tokens == (3, 5)
 
 
 def test_a_wrong_checksum_names_both(tmp_path: Path) -> None:
@@ -89,3 +153,16 @@ def test_token_bytes_spell_any_text(folder: Path) -> None:
     shutil.rmtree(folder)
     with pytest.raises(BadRequest, match="tokenizer"):
         open_tokenizer(folder)
+
+
+def test_token_bytes_of_sentencepiece_tokenizers() -> None:
+    """Spaces written as ▁, unknown characters as single bytes: Llama 2's way."""
+    pieces = ["<unk>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256)), "▁", "a", "b", "▁a"]
+    vocabulary = {piece: index for index, piece in enumerate(pieces)}
+    inner = Tokenizer(models.BPE(vocabulary, [("▁", "a")], unk_token="<unk>", byte_fallback=True, fuse_unk=True))
+    inner.pre_tokenizer = pre_tokenizers.Metaspace()
+    inner.decoder = decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()])
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=inner, eos_token="</s>", unk_token="<unk>")
+    spelled = token_bytes(tokenizer)
+    assert b"".join(spelled[i] for i in tokenizer.encode("ab aé")) == " ab aé".encode()
+    assert spelled[1] == b"</s>"
