@@ -3,243 +3,183 @@
 // An element of a gradient is one chain over the rows, begun from what the buffer holds, so where a run's rows are
 // cut into passes changes nothing. Threads share out elements, never rows.
 #include "product.h"
+#include "turn.h"
 
-static thread_local Scratch x_scratch, dy_scratch, h_scratch, dh_scratch, turned_scratch, kept_scratch, a_scratch,
-    b_scratch, rows_scratch, spare_scratch;
+static thread_local Scratch x_scratch, tiles_scratch, dy_scratch, floats_scratch, h_scratch, dh_scratch, share_scratch,
+    turned_scratch, kept_scratch, a_scratch, b_scratch, chunk_scratch, piece_scratch, spare_scratch;
 
 constexpr int64_t SLICE = 1024;  // columns of dy taken at once: their panels and rows stay in cache
 constexpr int64_t CHUNK = 96;    // elements of a gradient's longer side in one task
+constexpr int64_t TALL = 8;      // neighbouring d in a tile of grad A
 
-// 32 rows d of a panel of 32 columns o, into 32 columns d of rows o.
-static void turn_tile(const float *from, int64_t valid, float *to) {
-    for (int a = 0; a < 32; a += 16)
-        for (int b = 0; b < 32; b += 16) {
-            u16v t[16] = {};
-            for (int i = 0; i < 16 && a + i < valid; i++) t[i] = (u16v)load16(from + (a + i) * WIDE + b);
-            transpose16(t);
-            for (int i = 0; i < 16; i++) store16(to + (b + i) * WIDE + a, (v16)t[i]);
-        }
-}
+template <typename T, typename TD> class Way {  // one call: x, panels, dx of T; dy of TD
+  public:
+    Way(Kind kind, int64_t N, int64_t D, int64_t O, int64_t parts, const int64_t *splits, const void *x, const void *dy,
+        const void *panels, void *dx, const Adapters &ad)
+        : kind_(kind), N_(N), D_(D), O_(O), parts_(parts), splits_(splits), x_((const T *)x), dy_((const TD *)dy),
+          panels_((const T *)panels), dx_((T *)dx), ad_(ad), blocks_(N, ad), mixed_(!blocks_.pieces.empty()) {}
 
-static void turn_tile(const bf16 *from, int64_t valid, bf16 *to) {
-    const uint32_t *words = (const uint32_t *)from;
-    const u16v low = {0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23}, high = low + 8u;
-    for (int b = 0; b < 32; b += 16) {
-        u16v t[16] = {};
-        for (int i = 0; i < 16 && 2 * i < valid; i++) t[i] = *(const u16vu *)(words + i * WIDE + b);
-        transpose16(t);
-        for (int i = 0; i < 16; i += 2) {
-            u16v even = (t[i] & 0xffffu) | (t[i + 1] << 16), odd = (t[i] >> 16) | (t[i + 1] & 0xffff0000u);
-            uint32_t *out = (uint32_t *)to + (b + i) / 2 * WIDE;
-            *(u16vu *)out = __builtin_shuffle(even, odd, low);
-            *(u16vu *)(out + 16) = __builtin_shuffle(even, odd, high);
+    void run() {
+        if (!mixed_ && !dx_) return;
+        if (mixed_) make_room();
+        int64_t d_panels = ceil_div(D_, WIDE);
+        slice_ = dy_scratch.get<float>(blocks_.count() * stride());
+        floats_ = mixed_ && kind_ == BF16_DOT ? floats_scratch.get<float>(blocks_.count() * stride()) : slice_;
+        turned_ = turned_scratch.get<T>(d_panels * WIDE * std::min(SLICE, o_padded()));
+        kept_ = O_ > SLICE ? kept_scratch.get<float>(N_ * d_panels * WIDE) : nullptr;
+#pragma omp parallel num_threads(threads_for((double)N_ * D_ * O_))
+        {
+            if (mixed_) prepare();
+            for (int64_t from = 0; from < o_padded(); from += SLICE) take_slice(from);
+            if (mixed_) add_gradients();
         }
     }
-}
 
-template <typename T> struct Way {  // one call's arguments and scratch
-    Kind kind;
-    int64_t N, D, O, parts;
-    const int64_t *splits;
-    const T *x;
-    const T *panels;
-    T *dx;
-    Adapters ad;
-    Blocks blocks;
-    int64_t rank = 0, x_stride = 0;
-    float *packed = nullptr, *h = nullptr, *dh = nullptr;
-    std::vector<float *> a_turned, b_turned;  // A' (P R, D) and B' (O, R) of each segment
+  private:
+    Kind kind_;
+    int64_t N_, D_, O_, parts_;
+    const int64_t *splits_;
+    const T *x_;
+    const TD *dy_;
+    const T *panels_;
+    T *dx_;
+    Adapters ad_;
+    Blocks blocks_;
+    bool mixed_;
+    int64_t ldh_ = 0, x_stride_ = 0;
+    float *packed_, *tiles_, *slice_, *floats_, *kept_;
+    float *h_, *dh_;  // (N, ldh): scale x A and scale dy B', by row
+    T *turned_;       // a slice of the weights, turned
+    Share<float> share_;
+    std::vector<float *> b_turned_;  // B' (O, R) of each segment
 
-    int64_t ldh() const { return parts * rank; }
-    const T *a(int64_t s) const { return (const T *)ad.table[s][0]; }
-    const T *b(int64_t s) const { return (const T *)ad.table[s][1]; }
+    int64_t stride() const { return SLICE * MAX_ROWS + 16; }
+    int64_t o_padded() const { return ceil_div(O_, WIDE) * WIDE; }
+    int64_t d_tiles() const { return ceil_div(D_, TALL); }
+    bool absent(int64_t s) const { return !ad_.table[s][0] || ad_.bounds[s] == ad_.bounds[s + 1]; }
 
     void make_room() {
-        for (int64_t s = 0; s < ad.count; s++) rank = std::max(rank, ad.ranks[s]);
-        x_stride = D * MAX_ROWS + 16;
-        packed = x_scratch.get<float>(blocks.count() * x_stride);
-        h = h_scratch.get<float>(N * ldh() + 64);
-        dh = dh_scratch.get<float>(N * ldh() + 64);
-        float *at = a_scratch.get<float>(ad.count * ldh() * D), *bt = b_scratch.get<float>(ad.count * rank * O);
-        for (int64_t s = 0; s < ad.count; s++) {
-            a_turned.push_back(at + s * ldh() * D);
-            b_turned.push_back(bt + s * rank * O);
+        int64_t rank = 0;
+        for (int64_t s = 0; s < ad_.count; s++) rank = std::max(rank, ad_.ranks[s]);
+        ldh_ = parts_ * rank;
+        x_stride_ = D_ * MAX_ROWS + 16;
+        packed_ = x_scratch.get<float>(blocks_.count() * x_stride_);
+        tiles_ = tiles_scratch.get<float>(d_tiles() * N_ * TALL);
+        h_ = h_scratch.get<float>(N_ * ldh_ + 64);
+        dh_ = dh_scratch.get<float>(N_ * ldh_ + 64);
+        share_ = {share_scratch.get<float>(N_ * ldh_), ldh_, {}, {}, 1, &D_};
+        float *a = a_scratch.get<float>(ad_.count * ldh_ * D_), *b = b_scratch.get<float>(ad_.count * rank * O_);
+        for (int64_t s = 0; s < ad_.count; s++) {
+            share_.b.push_back(a + s * ldh_ * D_);
+            share_.ranks.push_back(parts_ * ad_.ranks[s]);
+            b_turned_.push_back(b + s * rank * O_);
         }
     }
 
-    // Everything that the adapters' gradients and their share of dx are made of; called by a team.
-    template <typename TD> void prepare(const TD *dy) const {
+    // What does not wait for dy's slices: x in both orders, A' and B', h.
+    void prepare() {
 #pragma omp for schedule(dynamic) nowait
-        for (int64_t i = 0; i < blocks.count(); i++)
-            pack_floats(x + blocks.starts[i] * D, D, blocks.rows(i), D, D, packed + i * x_stride);
-#pragma omp for schedule(dynamic)
-        for (int64_t s = 0; s < ad.count; s++) {
-            if (!ad.table[s][0]) continue;
-            int64_t width = parts * ad.ranks[s];
-            for (int64_t k = 0; k < D; k++)
-                for (int64_t j = 0; j < width; j++) a_turned[s][j * D + k] = load1(a(s) + k * width + j);
-            for (int64_t r = 0; r < ad.ranks[s]; r++)
-                for (int64_t c = 0; c < O; c++) b_turned[s][c * ad.ranks[s] + r] = load1(b(s) + r * O + c);
+        for (int64_t i = 0; i < blocks_.count(); i++) {
+            int64_t start = blocks_.starts[i], rows = blocks_.rows(i);
+            pack_floats(x_ + start * D_, D_, rows, D_, D_, packed_ + i * x_stride_);
+            for (int64_t n = start; n < start + rows; n++)
+                for (int64_t d = 0; d < D_; d++) tiles_[(d / TALL * N_ + n) * TALL + d % TALL] = load1(x_ + n * D_ + d);
         }
 #pragma omp for schedule(dynamic)
-        for (size_t i = 0; i < blocks.pieces.size(); i++) shrink_piece(blocks.pieces[i], dy);
+        for (int64_t s = 0; s < 2 * ad_.count; s++) {
+            int64_t i = s / 2, r = ad_.ranks[i];
+            if (absent(i)) continue;
+            if (s % 2) turn((const T *)ad_.table[i][0], D_, parts_ * r, parts_ * r, (float *)share_.b[i], D_);
+            else turn((const T *)ad_.table[i][1], r, O_, O_, b_turned_[i], r);
+        }
+#pragma omp for schedule(dynamic)
+        for (size_t i = 0; i < blocks_.pieces.size(); i++) {
+            const Piece &p = blocks_.pieces[i];
+            int64_t width = parts_ * ad_.ranks[p.segment], rows = blocks_.rows(p.block);
+            const float *at = packed_ + p.block * x_stride_ + p.row - blocks_.starts[p.block];
+            shrink(p.rows, at, rows, (const T *)ad_.table[p.segment][0], D_, width, false, h_ + p.row * ldh_, ldh_);
+            float *unused = piece_scratch.get<float>(MAX_ROWS * ldh_);
+            scale_and_turn(p.rows, width, ad_.scales[p.segment], h_ + p.row * ldh_, ldh_, unused);
+        }
     }
 
-    template <typename TD> void shrink_piece(const Piece &p, const TD *dy) const {
-        int64_t s = p.segment, r = ad.ranks[s], rows = blocks.rows(p.block);
-        const float *at = packed + p.block * x_stride + p.row - blocks.starts[p.block];
-        shrink(p.rows, at, 1, rows, a(s), D, parts * r, ad.scales[s], h + p.row * ldh(), ldh());
-        const float *d = floats(dy + p.row * O, p.rows * O);
-        for (int64_t part = 0, c = 0; part < parts; c += splits[part], part++)
-            shrink(p.rows, d + c, O, 1, (const float *)b_turned[s] + c * r, splits[part], r, ad.scales[s],
-                   dh + p.row * ldh() + part * r, ldh());
-    }
-
-    static const float *floats(const float *from, int64_t) { return from; }
-    static const float *floats(const bf16 *from, int64_t count) {
-        float *to = rows_scratch.get<float>(count);
-        int64_t i = 0;
-        for (; i + 16 <= count; i += 16) store16(to + i, load16(from + i));
-        for (; i < count; i++) to[i] = load1(from + i);
-        return to;
-    }
-
-    // dx, a slice of dy's columns at a time; called by a team.
-    template <typename TD> void inward(const TD *dy, float *slice, T *turned, float *kept, Share<float> *share) const {
-        constexpr int64_t PAIR = sizeof(T) == 2 ? 2 : 1;
-        int64_t d_panels = ceil_div(D, WIDE), o_padded = ceil_div(O, WIDE) * WIDE, d_padded = ceil_div(D, PAIR) * PAIR;
-        int64_t stride = SLICE * MAX_ROWS + 16;
-        for (int64_t from = 0; from < o_padded; from += SLICE) {
-            int64_t K = std::min(SLICE, o_padded - from);
+    // Columns [from, from + SLICE) of dy: on with dh, on with dx.
+    void take_slice(int64_t from) {
+        int64_t K = std::min(SLICE, o_padded() - from);
 #pragma omp for schedule(dynamic) nowait
-            for (int64_t i = 0; i < blocks.count(); i++)
-                pack_rows(kind, dy + blocks.starts[i] * O + from, O, blocks.rows(i), O - from, K, slice + i * stride);
+        for (int64_t i = 0; i < blocks_.count(); i++) {
+            const TD *dy = dy_ + blocks_.starts[i] * O_ + from;
+            pack_rows(kind_, dy, O_, blocks_.rows(i), O_ - from, K, slice_ + i * stride());
+            if (floats_ != slice_) pack_floats(dy, O_, blocks_.rows(i), O_ - from, K, floats_ + i * stride());
+            for (int64_t p = blocks_.first_piece.at(i); mixed_ && p < blocks_.first_piece[i + 1]; p++)
+                shrink_slice(blocks_.pieces[p], from, from + K);
+        }
 #pragma omp for schedule(dynamic)
-            for (int64_t q = 0; q < d_panels; q++)
-                for (int64_t o = 0; o < K; o += WIDE)
-                    turn_tile(panels + (from + o) * d_padded + q * WIDE * WIDE, d_padded - q * WIDE,
-                              turned + q * K * WIDE + o * WIDE);
-            Product<float, T> product{kind, blocks, D, K, (const char *)turned, slice, stride, kept, from == 0,
-                                      from + K == o_padded, share, dx, D};
-            product.run_all(spare_scratch.get<float>(ldh() * WIDE));
-        }
+        for (int64_t q = 0; q < (dx_ ? ceil_div(D_, WIDE) : 0); q++) turn_panel(q, from, K);
+        if (!dx_) return;
+        bool last = from + K == o_padded();
+        Product<float, T> product{kind_, blocks_, D_, K, (const char *)turned_, slice_, stride(), kept_, from == 0, last,
+                                  mixed_ ? &share_ : nullptr, dx_, D_};
+        product.run_all(spare_scratch.get<float>(ldh_ * WIDE));
     }
 
-    // grad A[d][j] += sum over rows of x[n][d] * dh[n][j], for R rows d and V vectors of j.
-    template <int R, int V> void add_a(int64_t s, int64_t d, int64_t j, int width, float *grad, int64_t ld) const {
-        v16 acc[R][V];
-        for (int i = 0; i < R; i++)
-            for (int v = 0; v < V; v++) acc[i][v] = load_up_to(grad + (d + i) * ld + j + 16 * v, width - 16 * v);
-        for (const Piece &p : blocks.pieces) {
-            if (p.segment != s) continue;
-            int64_t rows = blocks.rows(p.block);
-            const float *at = packed + p.block * x_stride + d * rows + p.row - blocks.starts[p.block];
-            const float *by = dh + p.row * ldh() + j;
-            for (int64_t n = 0; n < p.rows; n++, by += ldh()) {
-                v16 b[V];
-                for (int v = 0; v < V; v++) b[v] = load16(by + 16 * v);
-                for (int i = 0; i < R; i++) {
-                    v16 a = splat(at[i * rows + n]);
-                    for (int v = 0; v < V; v++) acc[i][v] += a * b[v];
-                }
-            }
-        }
-        for (int i = 0; i < R; i++)
-            for (int v = 0; v < V; v++) store_up_to(grad + (d + i) * ld + j + 16 * v, acc[i][v], width - 16 * v);
+    void turn_panel(int64_t q, int64_t from, int64_t K) const {
+        int64_t padded = sizeof(T) == 2 ? (D_ + 1) / 2 * 2 : D_;
+        for (int64_t o = 0; o < K; o += WIDE)
+            turn_tile(panels_ + (from + o) * padded + q * WIDE * WIDE, padded - q * WIDE, turned_ + (q * K + o) * WIDE);
     }
 
-    // grad B[r][c] += sum over rows of h[n][r] * dy[n][c], for R rows r and V vectors of c.
-    template <int R, int V, typename TD>
-    void add_b(int64_t s, const TD *dy, const float *by, int64_t c, int width, float *grad) const {
-        v16 acc[R][V];
-        for (int i = 0; i < R; i++)
-            for (int v = 0; v < V; v++) acc[i][v] = load_up_to(grad + i * O + c + 16 * v, width - 16 * v);
-        for (int64_t n = ad.bounds[s]; n < ad.bounds[s + 1]; n++) {
-            const TD *row = dy + n * O + c;
-            __builtin_prefetch(row + 12 * O);
-            v16 b[V];
-            for (int v = 0; v < V; v++) b[v] = load_up_to(row + 16 * v, width - 16 * v);
-            for (int i = 0; i < R; i++) {
-                v16 a = splat(by[n * ldh() + i]);
-                for (int v = 0; v < V; v++) acc[i][v] += a * b[v];
-            }
+    // dh of a piece, over the columns [from, stop): each part's chain goes on where the last slice left it.
+    void shrink_slice(const Piece &p, int64_t from, int64_t stop) {
+        int64_t s = p.segment, r = ad_.ranks[s], rows = blocks_.rows(p.block), start = 0;
+        const float *at = floats_ + p.block * stride() + p.row - blocks_.starts[p.block];
+        float *dh = dh_ + p.row * ldh_;
+        for (int64_t part = 0; part < parts_; start += splits_[part], part++) {
+            int64_t c0 = std::max(from, start), c1 = std::min(stop, start + splits_[part]);
+            if (c0 >= c1) continue;
+            shrink(p.rows, at + (c0 - from) * rows, rows, (const float *)b_turned_[s] + c0 * r, c1 - c0, r, c0 > start,
+                   dh + part * r, ldh_);
         }
-        for (int i = 0; i < R; i++)
-            for (int v = 0; v < V; v++) store_up_to(grad + i * O + c + 16 * v, acc[i][v], width - 16 * v);
+        if (stop >= O_) scale_and_turn(p.rows, parts_ * r, ad_.scales[s], dh, ldh_, (float *)share_.h + p.row * ldh_);
     }
 
-    template <typename E> static v16 load_up_to(const E *p, int n) { return n >= 16 ? load16(p) : load_some(p, n); }
-    static void store_up_to(float *p, v16 x, int n) {
-        if (n >= 16) store16(p, x);
-        else store_some(p, x, n);
+    // dA and dB of every adapter that keeps gradients.
+    void add_gradients() {
+        int64_t of_a = ceil_div(D_, CHUNK), each = of_a + ceil_div(O_, CHUNK);
+#pragma omp for schedule(dynamic)
+        for (int64_t task = 0; task < ad_.count * each; task++) {
+            int64_t s = task / each, chunk = task % each;
+            if (absent(s) || !ad_.table[s][2]) continue;
+            if (chunk < of_a) chunk_of_a(s, chunk * CHUNK);
+            else chunk_of_b(s, (chunk - of_a) * CHUNK);
+        }
     }
 
     void chunk_of_a(int64_t s, int64_t from) const {
-        int64_t width = parts * ad.ranks[s], stop = std::min(from + CHUNK, D);
-        float *grad = (float *)ad.table[s][2];
-        for (int64_t d = from; d < stop; d += FEW_ROWS)
+        int64_t width = parts_ * ad_.ranks[s], rows = ad_.bounds[s + 1] - ad_.bounds[s], first = ad_.bounds[s];
+        float *grad = (float *)ad_.table[s][2];
+        for (int64_t d = from; d < std::min(from + CHUNK, D_); d += TALL)
             for (int64_t j = 0; j < width; j += 48) {
-                int rows = std::min<int64_t>(FEW_ROWS, stop - d), left = std::min<int64_t>(48, width - j);
-                by_rows<FEW_ROWS>(rows, [&](auto R) {
-                    constexpr int H = decltype(R)::value;
-                    if (left > 32) add_a<H, 3>(s, d, j, left, grad, width);
-                    else if (left > 16) add_a<H, 2>(s, d, j, left, grad, width);
-                    else add_a<H, 1>(s, d, j, left, grad, width);
-                });
+                const float *x = tiles_ + (d / TALL * N_ + first) * TALL;
+                add_outer(std::min(TALL, D_ - d), x, TALL, dh_ + first * ldh_ + j, ldh_, rows, grad + d * width + j,
+                          width, std::min<int64_t>(48, width - j));
             }
     }
 
-    template <typename TD> void chunk_of_b(int64_t s, int64_t from, const TD *dy) const {
-        float *grad = (float *)ad.table[s][3];
-        for (int64_t part = 0, start = 0; part < parts; start += splits[part], part++) {
-            int64_t stop = std::min(from + CHUNK, start + splits[part]);
-            for (int64_t c = std::max(from, start); c < stop; c += WIDE)
-                for (int64_t r = 0; r < ad.ranks[s]; r += FEW_ROWS) {
-                    int rows = std::min<int64_t>(FEW_ROWS, ad.ranks[s] - r), left = std::min<int64_t>(WIDE, stop - c);
-                    const float *by = h + part * ad.ranks[s] + r;
-                    by_rows<FEW_ROWS>(rows, [&](auto R) {
-                        constexpr int H = decltype(R)::value;
-                        if (left > 16) add_b<H, 2>(s, dy, by, c, left, grad + r * O);
-                        else add_b<H, 1>(s, dy, by, c, left, grad + r * O);
-                    });
+    void chunk_of_b(int64_t s, int64_t from) const {
+        int64_t r = ad_.ranks[s], first = ad_.bounds[s], rows = ad_.bounds[s + 1] - first, start = 0;
+        int64_t stop = std::min(from + CHUNK, O_);
+        float *dy = chunk_scratch.get<float>(rows * CHUNK), *grad = (float *)ad_.table[s][3];
+        for (int64_t n = 0; n < rows; n++)
+            for (int64_t c = from; c < stop; c += 16)
+                store16(dy + n * CHUNK + c - from, load_up_to(dy_ + (first + n) * O_ + c, stop - c));
+        for (int64_t part = 0; part < parts_; start += splits_[part], part++)
+            for (int64_t c = std::max(from, start); c < std::min(stop, start + splits_[part]); c += 48)
+                for (int64_t i = 0; i < r; i += FEW_ROWS) {
+                    int64_t width = std::min<int64_t>(48, std::min(stop, start + splits_[part]) - c);
+                    add_outer(std::min<int64_t>(FEW_ROWS, r - i), h_ + first * ldh_ + part * r + i, ldh_, dy + c - from,
+                              CHUNK, rows, grad + i * O_ + c, O_, width);
                 }
-        }
-    }
-
-    template <int R, typename F> static void by_rows(int rows, F f) {
-        if constexpr (R > 0) {
-            if (rows == R) f(std::integral_constant<int, R>());
-            else by_rows<R - 1>(rows, f);
-        }
-    }
-
-    // dA and dB of every adapter that keeps gradients; called by a team.
-    template <typename TD> void add_gradients(const TD *dy) const {
-        int64_t of_a = ceil_div(D, CHUNK), each = of_a + ceil_div(O, CHUNK);
-#pragma omp for schedule(dynamic)
-        for (int64_t task = 0; task < ad.count * each; task++) {
-            int64_t s = task / each, chunk = task % each;
-            if (!ad.table[s][2] || ad.bounds[s] == ad.bounds[s + 1]) continue;
-            if (chunk < of_a) chunk_of_a(s, chunk * CHUNK);
-            else chunk_of_b(s, (chunk - of_a) * CHUNK, dy);
-        }
-    }
-
-    template <typename TD> void run(const TD *dy) {
-        bool mixed = !blocks.pieces.empty();
-        if (mixed) make_room();
-        int64_t wide = std::min(SLICE, ceil_div(O, WIDE) * WIDE), d_panels = ceil_div(D, WIDE);
-        float *slice = dy_scratch.get<float>(blocks.count() * (SLICE * MAX_ROWS + 16));
-        T *turned = turned_scratch.get<T>(d_panels * WIDE * wide);
-        float *kept = O > SLICE ? kept_scratch.get<float>(N * d_panels * WIDE) : nullptr;
-        Share<float> share{dh, ldh(), {a_turned.begin(), a_turned.end()}, {}, 1, &D};
-        for (int64_t s = 0; s < ad.count; s++) share.ranks.push_back(parts * ad.ranks[s]);
-#pragma omp parallel num_threads(threads_for((double)N * D * O))
-        {
-            if (mixed) prepare(dy);
-            if (dx) inward(dy, slice, turned, kept, mixed ? &share : nullptr);
-            if (mixed) add_gradients(dy);
-        }
     }
 };
 
@@ -249,12 +189,8 @@ extern "C" void motet_linear_backward(int kind, int dy_is_float, int64_t N, int6
                                       void *dx, int64_t adapters, const int64_t *bounds, const void *table,
                                       const int64_t *ranks, const float *scales) {
     Adapters ad{adapters, bounds, (const int64_t(*)[4])table, ranks, scales};
-    if (kind == FP32) {
-        Way<float> way{FP32, N, D, O, parts, splits, (const float *)x, (const float *)panels, (float *)dx, ad, {N, ad}};
-        way.run((const float *)dy);
-        return;
-    }
-    Way<bf16> way{(Kind)kind, N, D, O, parts, splits, (const bf16 *)x, (const bf16 *)panels, (bf16 *)dx, ad, {N, ad}};
-    if (dy_is_float) way.run((const float *)dy);
-    else way.run((const bf16 *)dy);
+    auto run = [&](auto way) { way.run(); };
+    if (kind == FP32) run(Way<float, float>((Kind)kind, N, D, O, parts, splits, x, dy, panels, dx, ad));
+    else if (dy_is_float) run(Way<bf16, float>((Kind)kind, N, D, O, parts, splits, x, dy, panels, dx, ad));
+    else run(Way<bf16, bf16>((Kind)kind, N, D, O, parts, splits, x, dy, panels, dx, ad));
 }

@@ -72,6 +72,14 @@ template <typename T> static inline void store_some(T *p, v16 x, int n) {
     for (int i = 0; i < n; i++) store1(p + i, x[i]);
 }
 
+template <typename T> static inline v16 load_up_to(const T *p, int64_t n) {
+    return n >= 16 ? load16(p) : load_some(p, n > 0 ? n : 0);
+}
+template <typename T> static inline void store_up_to(T *p, v16 x, int64_t n) {
+    if (n >= 16) store16(p, x);
+    else store_some(p, x, n > 0 ? n : 0);
+}
+
 static inline float sum16(v16 x) {  // always the same tree
     float a[16];
     memcpy(a, &x, 64);

@@ -1,24 +1,25 @@
 // y = x W' plus every row's adapter.
 #include "product.h"
 
-static thread_local Scratch x_scratch, x32_scratch, h_scratch, spare_scratch;
+static thread_local Scratch x_scratch, x32_scratch, turned_scratch, h_scratch, spare_scratch;
 
 struct Shape {  // of one product of the base model
     int64_t N, D, O, parts;
     const int64_t *splits;
 };
 
-// h = scale * x A for every piece, h (N, ldh); called by a team.
+// Every piece's h = scale * x A, turned; called by a team.
 template <typename T>
 static void shrink_pieces(const Blocks &blocks, const Adapters &ad, const Shape &s, const float *x, int64_t x_stride,
-                          float *h, int64_t ldh) {
+                          float *turned, int64_t ldh) {
 #pragma omp for schedule(dynamic)
     for (size_t i = 0; i < blocks.pieces.size(); i++) {
         const Piece &p = blocks.pieces[i];
-        int64_t rows = blocks.rows(p.block), width = s.parts * ad.ranks[p.segment];
+        int64_t width = s.parts * ad.ranks[p.segment];
         const float *at = x + p.block * x_stride + p.row - blocks.starts[p.block];
-        shrink(p.rows, at, 1, rows, (const T *)ad.table[p.segment][0], s.D, width, ad.scales[p.segment],
-               h + p.row * ldh, ldh);
+        float *h = h_scratch.get<float>(MAX_ROWS * width);
+        shrink(p.rows, at, blocks.rows(p.block), (const T *)ad.table[p.segment][0], s.D, width, false, h, width);
+        scale_and_turn(p.rows, width, ad.scales[p.segment], h, width, turned + p.row * ldh);
     }
 }
 
@@ -35,8 +36,8 @@ static void forward(Kind kind, const Shape &s, const T *x, int64_t ldx, const ch
     int64_t padded = sizeof(T) == 2 ? (s.D + 1) / 2 * 2 : s.D, stride = padded * MAX_ROWS + 16, rank = widest(ad);
     float *packed = x_scratch.get<float>(blocks.count() * stride);
     float *floats = apart ? x32_scratch.get<float>(blocks.count() * stride) : packed;
-    float *h = h_scratch.get<float>(s.N * s.parts * rank + 1);
-    Share<T> share{h, s.parts * rank, {}, {ad.ranks, ad.ranks + ad.count}, s.parts, s.splits};
+    float *turned = turned_scratch.get<float>(s.N * s.parts * rank);
+    Share<T> share{turned, s.parts * rank, {}, {ad.ranks, ad.ranks + ad.count}, s.parts, s.splits};
     for (int64_t i = 0; i < ad.count; i++) share.b.push_back((const T *)ad.table[i][1]);
     Product<T, TY> product{kind, blocks, s.O,  padded, panels, packed, stride, nullptr, true, true,
                            mixed ? &share : nullptr, y, s.O};
@@ -48,7 +49,7 @@ static void forward(Kind kind, const Shape &s, const T *x, int64_t ldx, const ch
             pack_rows(kind, rows, ldx, blocks.rows(b), s.D, padded, packed + b * stride);
             if (apart) pack_floats(rows, ldx, blocks.rows(b), s.D, padded, floats + b * stride);
         }
-        if (mixed) shrink_pieces<T>(blocks, ad, s, floats, stride, h, share.ldh);
+        if (mixed) shrink_pieces<T>(blocks, ad, s, floats, stride, turned, share.ldh);
         product.run_all(spare_scratch.get<float>(rank * WIDE));
     }
 }

@@ -50,7 +50,7 @@ static void pack_floats(const T *x, int64_t ldx, int rows, int64_t K, int64_t pa
     for (int64_t k = 0; k < padded; k += 16) {
         u16v tile[16] = {};
         for (int i = 0; i < rows; i++)
-            tile[i] = (u16v)(k + 16 <= K ? load16(x + i * ldx + k) : load_some(x + i * ldx + k, std::max<int64_t>(K - k, 0)));
+            tile[i] = (u16v)load_up_to(x + i * ldx + k, K - k);
         transpose16(tile);
         for (int j = 0; j < 16 && k + j < padded; j++) store16(out + (k + j) * rows, (v16)tile[j]);
     }
@@ -64,10 +64,7 @@ static void pack_pairs(const T *x, int64_t ldx, int rows, int64_t K, int64_t pad
         for (int i = 0; i < rows; i++) {
             const T *row = x + i * ldx + k;
             bf16 pairs[32];
-            for (int half = 0; half < 32; half += 16) {
-                int64_t left = K - k - half;
-                store16(pairs + half, left >= 16 ? load16(row + half) : load_some(row + half, std::max<int64_t>(left, 0)));
-            }
+            for (int half = 0; half < 32; half += 16) store16(pairs + half, load_up_to(row + half, K - k - half));
             memcpy(&tile[i], pairs, 64);
         }
         transpose16(tile);
@@ -81,7 +78,7 @@ static void pack_rows(Kind kind, const T *x, int64_t ldx, int rows, int64_t K, i
     else pack_floats(x, ldx, rows, K, padded, out);
 }
 
-// What the adapters add to a product: h (N, ldh) times each one's b.
+// What the adapters add to a product: each piece's h, as [ldh][rows] from h + row * ldh on, times its adapter's b.
 template <typename TB> struct Share {
     const float *h;
     int64_t ldh;
@@ -114,8 +111,8 @@ template <typename TB, typename TY> struct Product {
             for (int64_t i = blocks.first_piece[block]; i < blocks.first_piece[block + 1]; i++) {
                 const Piece &piece = blocks.pieces[i];
                 int64_t s = piece.segment;
-                expand(piece.rows, share->h + piece.row * share->ldh, share->ldh, share->b[s], columns,
-                       share->ranks[s], share->parts, share->splits, column, c + (piece.row - start) * WIDE, spare);
+                expand(piece.rows, share->h + piece.row * share->ldh, share->b[s], columns, share->ranks[s],
+                       share->parts, share->splits, column, c + (piece.row - start) * WIDE, spare);
             }
         for (int64_t i = 0; i < blocks.rows(block); i++) {
             TY *to = y + (start + i) * ldy + column;
