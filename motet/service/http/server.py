@@ -18,11 +18,17 @@ DRAIN_SECONDS = 5  # for answers on their way once the server is asked to stop
 
 
 class _Server(uvicorn.Server):
-    """Says when it takes requests, and lets waiting polls go when it stops."""
+    """Says when it takes requests; when it stops, it lets waiting polls go and closes the engine.
 
-    def __init__(self, config: uvicorn.Config, service: Service, say: Callable[[str], None]) -> None:
+    All of that within uvicorn's own stop: once `serve` is over, uvicorn raises the signal again, which may end us.
+    """
+
+    def __init__(
+        self, config: uvicorn.Config, service: Service, supervisor: Supervisor, say: Callable[[str], None]
+    ) -> None:
         super().__init__(config)
         self._service = service
+        self._supervisor = supervisor
         self._say = say
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -34,6 +40,7 @@ class _Server(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._service.promises.close()
         await super().shutdown(sockets)
+        await self._supervisor.stop()
 
 
 async def serve(settings: ServiceSettings, entry: Callable[[socket.socket], None], say: Callable[[str], None]) -> None:
@@ -53,7 +60,7 @@ async def serve(settings: ServiceSettings, entry: Callable[[socket.socket], None
             lifespan="off",
             timeout_graceful_shutdown=DRAIN_SECONDS,
         )
-        await _Server(config, service, say).serve([listener])
+        await _Server(config, service, supervisor, say).serve([listener])
     finally:
         listener.close()
         await supervisor.stop()

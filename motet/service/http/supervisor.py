@@ -57,11 +57,14 @@ class Supervisor:
         """Hang up and let the engine's process end by itself; kill it where it does not."""
         if self._watching is not None:
             self._watching.cancel()
+            self._watching = None
         if self._client is not None:
             await self._client.close()
+            self._client = None
         if self._process is not None:
             await asyncio.to_thread(self._process.join, STOP_SECONDS)
             self._process.kill()
+            self._process = None
 
     async def _open(self) -> None:
         ours, theirs = socket.socketpair()

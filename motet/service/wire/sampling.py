@@ -13,6 +13,7 @@ from motet.service.wire import protobuf as pb
 from motet.service.wire import schemas
 from motet.service.wire.tensors import encode_top
 
+MAX_TOP = 256
 NOT_YET = {
     "target_prompt_logprobs": "ask for topk_prompt_logprobs, or score the tokens with forward(cross_entropy)",
     "prompt_alt_tokens_k": "ask for topk_prompt_logprobs",
@@ -24,6 +25,9 @@ def read_sample(body: schemas.Sample, version: str | None) -> Sample:
     for field, instead in NOT_YET.items():
         if getattr(body, field):
             raise BadRequest(f"{field} is not available here yet: {instead}")
+    for field in ("topk_prompt_logprobs", "topk_sample_logprobs"):
+        if not 0 <= getattr(body, field) <= MAX_TOP:
+            raise BadRequest(f"{field} is {getattr(body, field)}: choose 0 to {MAX_TOP}")
     prompt = read_prompt(body.prompt)
     last = body.prompt_logprobs_last_n
     if last is not None and not 1 <= last <= max(len(prompt) - 1, 1):
