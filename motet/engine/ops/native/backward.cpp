@@ -83,7 +83,12 @@ template <typename T, typename TD> class Way {  // one call: x, panels, dx of T;
             int64_t start = blocks_.starts[i], rows = blocks_.rows(i);
             pack_floats(x_ + start * D_, D_, rows, D_, D_, packed_ + i * x_stride_);
             for (int64_t n = start; n < start + rows; n++)
-                for (int64_t d = 0; d < D_; d++) tiles_[(d / TALL * N_ + n) * TALL + d % TALL] = load1(x_ + n * D_ + d);
+                for (int64_t d = 0; d < D_; d += 2 * TALL) {
+                    v16 both = load_up_to(x_ + n * D_ + d, D_ - d);
+                    float *to = tiles_ + (d / TALL * N_ + n) * TALL;
+                    memcpy(to, &both, 4 * TALL);
+                    if (d + TALL < D_) memcpy(to + N_ * TALL, (float *)&both + TALL, 4 * TALL);
+                }
         }
 #pragma omp for schedule(dynamic)
         for (int64_t s = 0; s < 2 * ad_.count; s++) {

@@ -141,18 +141,24 @@ static inline int threads_for(double work) {
     return worth < 1 ? 1 : worth < most ? (int)worth : most;
 }
 
-static inline void transpose16(u16v (&a)[16]) {  // of 16 rows of 16 words, in place
-    for (int half = 8; half > 0; half /= 2) {
-        u16v low, high;
-        for (int i = 0; i < 16; i++) {
-            low[i] = (i & half) ? 16 + i - half : i;
-            high[i] = (i & half) ? 16 + i : i + half;
-        }
-        for (int i = 0; i < 16; i++) {
-            if (i & half) continue;
-            u16v x = a[i], y = a[i + half];
-            a[i] = __builtin_shuffle(x, y, low);
-            a[i + half] = __builtin_shuffle(x, y, high);
-        }
+// One stage of turning a 16 x 16 matrix: exchange the off-diagonal blocks of size HALF.
+template <int HALF> static inline void exchange(u16v (&a)[16], u16v low, u16v high) {
+#pragma GCC unroll 16
+    for (int i = 0; i < 16; i++) {
+        if (i & HALF) continue;
+        u16v x = a[i], y = a[i + HALF];
+        a[i] = __builtin_shuffle(x, y, low);
+        a[i + HALF] = __builtin_shuffle(x, y, high);
     }
+}
+
+static inline void transpose16(u16v (&a)[16]) {  // of 16 rows of 16 words, in place
+    exchange<8>(a, (u16v){0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23},
+                (u16v){8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31});
+    exchange<4>(a, (u16v){0, 1, 2, 3, 16, 17, 18, 19, 8, 9, 10, 11, 24, 25, 26, 27},
+                (u16v){4, 5, 6, 7, 20, 21, 22, 23, 12, 13, 14, 15, 28, 29, 30, 31});
+    exchange<2>(a, (u16v){0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29},
+                (u16v){2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14, 15, 30, 31});
+    exchange<1>(a, (u16v){0, 16, 2, 18, 4, 20, 6, 22, 8, 24, 10, 26, 12, 28, 14, 30},
+                (u16v){1, 17, 3, 19, 5, 21, 7, 23, 9, 25, 11, 27, 13, 29, 15, 31});
 }

@@ -49,23 +49,6 @@ static Normalizer normalize(const float *x, int64_t V, float beta, double *sums)
     return {peak, total};
 }
 
-struct Candidate {
-    float p;
-    int32_t token;
-};
-static bool before(const Candidate &a, const Candidate &b) { return a.p != b.p ? a.p > b.p : a.token < b.token; }
-
-// The token where the running sum of the candidates passes u of the whole.
-static int64_t walk(const std::vector<Candidate> &found, double u) {
-    double whole = 0, sum = 0;
-    for (const Candidate &c : found) whole += c.p;
-    for (const Candidate &c : found) {
-        sum += c.p;
-        if (sum > u * whole) return c.token;
-    }
-    return found.back().token;
-}
-
 static int64_t draw_any(const float *x, int64_t V, float beta, const Normalizer &z, const double *sums, double u) {
     double goal = u * z.total, sum = 0;
     int64_t from = 0, s = 0;
@@ -83,31 +66,81 @@ static int64_t draw_any(const float *x, int64_t V, float beta, const Normalizer 
     return last >= 0 ? last : std::max_element(x, x + V) - x;
 }
 
-// Among the k likeliest, then among the fewest of those that hold p of their sum.
-static int64_t draw_few(const float *x, int64_t V, float beta, const Normalizer &z, int64_t k, float p, double u) {
-    bool few = k > 0 && k < V;
-    float least = few ? 0 : (1 - p) * (float)z.total / V * 0.5f;  // what lies below cannot belong to the p of the sum
-    std::vector<Candidate> found;
-    for (int64_t i = 0; i < V; i += 16) {
-        v16 e = exp16((i + 16 <= V ? load16(x + i) : load_some(x + i, V - i)) * beta - z.peak);
-        for (int64_t j = 0; j < 16 && i + j < V; j++)
-            if (e[j] > least) found.push_back({e[j], (int32_t)(i + j)});
+struct Candidate {
+    float p;
+    int32_t token;
+};
+static bool before(const Candidate &a, const Candidate &b) { return a.p != b.p ? a.p > b.p : a.token < b.token; }
+
+// Draws among the k likeliest tokens, and of those among the fewest that hold a given share of their sum. Tokens are
+// counted into bins by their exponential's leading bits, so that only those of the bins on the border are sorted.
+class Truncated {
+  public:
+    Truncated(const float *x, int64_t V, float beta, const Normalizer &z) : V_(V), e_(V + 16), count_(BINS), sum_(BINS) {
+        for (int64_t i = 0; i < V; i += 16) store16(&e_[i], exp16(load_up_to(x + i, V - i) * beta - z.peak));
+        for (int64_t i = 0; i < V; i++) count_[bin(e_[i])]++, sum_[bin(e_[i])] += e_[i];
     }
-    if (found.empty()) return std::max_element(x, x + V) - x;  // not a distribution: there are NaNs
-    if (few && k < (int64_t)found.size()) {
-        std::nth_element(found.begin(), found.begin() + (k - 1), found.end(), before);
-        found.resize(k);
+
+    int64_t draw(int64_t k, float share, double u) {
+        int64_t kept = V_;
+        double whole = 0;
+        for (double s : sum_) whole += s;
+        if (k > 0 && k < V_) {
+            whole = cut([&](double, int64_t count) { return count >= k; });
+            kept = k;
+        }
+        if (share < 1) cut([&](double sum, int64_t count) { return sum >= share * whole || count >= kept; });
+        return walk(u);
     }
-    std::sort(found.begin(), found.end(), before);
-    double whole = 0, sum = 0;
-    if (few)
-        for (const Candidate &c : found) whole += c.p;
-    else whole = z.total;
-    size_t kept = 0;
-    while (kept < found.size() && (kept == 0 || sum < p * whole)) sum += found[kept++].p;
-    if (p < 1) found.resize(kept);
-    return walk(found, u);
-}
+
+  private:
+    static constexpr int BINS = 4096;
+    int64_t V_;
+    std::vector<float> e_;
+    std::vector<int64_t> count_;
+    std::vector<double> sum_;
+    Candidate least_ = {-1, 0};  // the last that is kept
+
+    static int bin(float e) {  // of numbers in [0, 1]: sign, exponent and five bits
+        uint32_t bits;
+        memcpy(&bits, &e, 4);
+        return (bits >> 18) & (BINS - 1);
+    }
+
+    // Keeps the likeliest tokens up to the first at which `enough`(sum, count) holds; returns their sum.
+    template <typename F> double cut(F enough) {
+        double sum = 0;
+        int64_t count = 0;
+        int b = BINS - 1;
+        for (; b > 0 && !enough(sum + sum_[b], count + count_[b]); b--) sum += sum_[b], count += count_[b];
+        std::vector<Candidate> border;
+        for (int64_t i = 0; i < V_; i++)
+            if (bin(e_[i]) == b) border.push_back({e_[i], (int32_t)i});
+        std::sort(border.begin(), border.end(), before);
+        for (const Candidate &c : border) {
+            sum += c.p, count++;
+            least_ = c;
+            if (enough(sum, count)) break;
+        }
+        return sum;
+    }
+
+    bool keeps(int64_t i) const { return !before(least_, {e_[i], (int32_t)i}); }
+
+    // The kept token where their running sum, in the order of the tokens, passes u of the whole.
+    int64_t walk(double u) const {
+        double whole = 0, sum = 0;
+        for (int64_t i = 0; i < V_; i++)
+            if (keeps(i)) whole += e_[i];
+        int64_t last = 0;
+        for (int64_t i = 0; i < V_; i++) {
+            if (!keeps(i) || !(e_[i] > 0)) continue;
+            sum += e_[last = i];
+            if (sum > u * whole) break;
+        }
+        return last;
+    }
+};
 
 extern "C" void motet_log_normalizer(int64_t N, int64_t V, const float *logits, float *out) {
 #pragma omp parallel for schedule(dynamic) num_threads(threads_for(8.0 * N * V))
@@ -140,7 +173,7 @@ extern "C" void motet_draw(int64_t N, int64_t V, const float *logits, const floa
         int64_t token;
         if (greedy) token = std::max_element(x, x + V) - x;
         else if (whole) token = draw_any(x, V, beta, z, sums.data(), uniform[n]);
-        else token = draw_few(x, V, beta, z, top_k[n], top_p[n], uniform[n]);
+        else token = Truncated(x, V, beta, z).draw(top_k[n], top_p[n], uniform[n]);
         tokens[n] = token;
         logprobs[n] = x[token] * beta - z.log();
     }

@@ -44,32 +44,52 @@ struct Blocks {
     }
 };
 
-// A block's rows, K wide, as [k][rows], zeros up to `padded`; 16 words past the end are overwritten.
-template <typename T>
-static void pack_floats(const T *x, int64_t ldx, int rows, int64_t K, int64_t padded, float *out) {
-    for (int64_t k = 0; k < padded; k += 16) {
-        u16v tile[16] = {};
-        for (int i = 0; i < rows; i++)
-            tile[i] = (u16v)load_up_to(x + i * ldx + k, K - k);
+// A block's rows, K wide, as [k][R], zeros up to `padded`; 16 words past the end are overwritten.
+template <int R, typename T> static void pack_floats(const T *x, int64_t ldx, int64_t K, int64_t padded, float *out) {
+    int64_t k = 0;
+    u16v tile[16] = {};
+    for (; k + 16 <= K; k += 16) {
+#pragma GCC unroll 16
+        for (int i = 0; i < 16; i++) tile[i] = i < R ? (u16v)load16(x + i * ldx + k) : (u16v){};
         transpose16(tile);
-        for (int j = 0; j < 16 && k + j < padded; j++) store16(out + (k + j) * rows, (v16)tile[j]);
+#pragma GCC unroll 16
+        for (int j = 0; j < 16; j++) store16(out + (k + j) * R, (v16)tile[j]);
     }
+    for (; k < padded; k++)
+        for (int i = 0; i < R; i++) out[k * R + i] = k < K ? load1(x + i * ldx + k) : 0;
 }
 
-// The same as pairs of bfloat16, [k/2][rows][2].
+static inline u16v pair16(const bf16 *p) { return *(const u16vu *)p; }
+static inline u16v pair16(const float *p) {
+    bf16 pairs[32];
+    store16(pairs, load16(p)), store16(pairs + 16, load16(p + 16));
+    return pair16(pairs);
+}
+
+// The same as pairs of bfloat16, [k/2][R][2].
+template <int R, typename T> static void pack_pairs(const T *x, int64_t ldx, int64_t K, int64_t padded, float *out) {
+    int64_t k = 0;
+    u16v tile[16] = {};
+    for (; k + 32 <= K; k += 32) {
+#pragma GCC unroll 16
+        for (int i = 0; i < 16; i++) tile[i] = i < R ? pair16(x + i * ldx + k) : (u16v){};
+        transpose16(tile);
+#pragma GCC unroll 16
+        for (int j = 0; j < 16; j++) store16(out + (k / 2 + j) * R, (v16)tile[j]);
+    }
+    bf16 *to = (bf16 *)out;
+    for (; k < padded; k++)
+        for (int i = 0; i < R; i++) store1(to + (k / 2 * R + i) * 2 + k % 2, k < K ? load1(x + i * ldx + k) : 0);
+}
+
+template <typename T>
+static void pack_floats(const T *x, int64_t ldx, int rows, int64_t K, int64_t padded, float *out) {
+    by_size<MAX_ROWS>(rows, [&](auto size) { pack_floats<decltype(size)::value>(x, ldx, K, padded, out); });
+}
+
 template <typename T>
 static void pack_pairs(const T *x, int64_t ldx, int rows, int64_t K, int64_t padded, float *out) {
-    for (int64_t k = 0; k < padded; k += 32) {
-        u16v tile[16] = {};
-        for (int i = 0; i < rows; i++) {
-            const T *row = x + i * ldx + k;
-            bf16 pairs[32];
-            for (int half = 0; half < 32; half += 16) store16(pairs + half, load_up_to(row + half, K - k - half));
-            memcpy(&tile[i], pairs, 64);
-        }
-        transpose16(tile);
-        for (int j = 0; j < 16 && k + 2 * j < padded; j++) store16(out + (k / 2 + j) * rows, (v16)tile[j]);
-    }
+    by_size<MAX_ROWS>(rows, [&](auto size) { pack_pairs<decltype(size)::value>(x, ldx, K, padded, out); });
 }
 
 template <typename T>

@@ -21,10 +21,7 @@ def draw_one(logits: Tensor, temperature: float, top_k: int, top_p: float, unifo
         p = p[:top_k] / p[:top_k].sum()
     if top_p < 1:
         p = p[: int((p.cumsum(0) - p < top_p).sum().clamp(min=1))]
-    whole = len(p) == len(logits)
-    if whole:  # then the order is that of the tokens
-        p = torch.softmax((logits / temperature).double(), 0)
-        tokens = torch.arange(len(p))
-    sums = p.cumsum(0)
+    kept, _ = tokens[: len(p)].sort()  # the running sum goes in the order of the tokens
+    sums = torch.softmax((logits / temperature).double(), 0)[kept].cumsum(0)
     place = int(torch.searchsorted(sums, uniform * float(sums[-1]), right=True))
-    return int(tokens[min(place, int(p.nonzero().max()))])
+    return int(kept[min(place, len(kept) - 1)])
