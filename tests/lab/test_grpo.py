@@ -34,13 +34,13 @@ def test_datum_has_the_advantage_exactly_where_the_policy_wrote() -> None:
 
 def test_batch_leaves_out_what_teaches_nothing_and_is_a_mean_over_tokens() -> None:
     mixed = Group(0, [episode(1.0, words=2), episode(0.0, words=4)])  # 3 + 5 tokens written
-    flat = Group(1, [episode(1.0), episode(1.0)])
+    flat = Group(1, [episode(1.0, words=3), episode(1.0, words=3)])  # 8 that teach nothing
     batch = Grpo(divide_by_std=False, clip=0.1).batch([mixed, flat])
     assert batch.left_out == 1
     assert batch.loss == "ppo"
     assert batch.loss_config == pytest.approx({"clip_low_threshold": 0.9, "clip_high_threshold": 1.1})
     advantages = [datum.loss_fn_inputs["advantages"].to_numpy() for datum in batch.data]
-    assert [np.unique(a[a != 0]).tolist() for a in advantages] == [[0.5 / 8], [-0.5 / 8]]
+    assert [np.unique(a[a != 0]).tolist() for a in advantages] == [[0.5 / 16], [-0.5 / 16]]
     assert [int((a != 0).sum()) for a in advantages] == [3, 5]
 
 

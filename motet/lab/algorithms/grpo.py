@@ -5,9 +5,10 @@
 
 with p the trained policy and q the one that sampled (Shao et al. 2024, DeepSeekMath, arXiv:2402.03300,
 equations 3 and 4, without the KL term). The trainer sums over tokens, so the advantages are divided here by
-M, the number of tokens the policy wrote in the groups that are trained on: the loss is a mean over tokens
-(as in DAPO, arXiv:2503.14476), and gradient norms do not depend on the size of the batch. AdamW's step
-hardly does in any case. A group whose rewards are all equal has no gradient and is left out and counted.
+M, the number of tokens the policy wrote in the step: the loss is a mean over tokens (as in DAPO,
+arXiv:2503.14476), and the same learning rate serves batches of any size. A group whose rewards are all equal
+has no gradient: it is left out and counted, but its tokens count in M, so that the few groups that still
+differ late in training do not get a louder voice (AdamW remembers how loud the earlier steps were).
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class Grpo(BaseModel):
     def batch(self, groups: Sequence[Group]) -> Batch:
         """The datums of one step."""
         kept = [group for group in groups if len(set(group.rewards)) > 1]
-        written = sum(one.written_count for group in kept for one in group.trajectories)
+        written = sum(one.written_count for group in groups for one in group.trajectories)
         data = [
             rl_datum(one, advantage / written)
             for group in kept

@@ -22,8 +22,8 @@ def run(
     from motet.lab.experiments.sweep import run_file
 
     try:
-        code = run_file(file, base_url, out, Console())
+        code = run_file(file, base_url, out, Console(markup=False, emoji=False, highlight=False))
     except MotetError as error:
-        Console(stderr=True).print(f"error: {error}", style="red", markup=False, soft_wrap=True)
+        Console(stderr=True).print(f"error: {error}", style="red", markup=False, emoji=False, soft_wrap=True)
         code = 2
     raise typer.Exit(code)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -120,21 +120,31 @@ class Loop:
                 grad_clip_norm=self._experiment.grad_clip,
             )
         )
-        publishing = asyncio.ensure_future(self.publish())
-        output, stepped = await passing, await stepping
-        training = time.monotonic() - began
-        policy = await publishing
+        output, stepped, policy = await asyncio.gather(passing, _timed(stepping), self.publish())
+        training = stepped.at - began
         working = _metric(output.metrics, "seconds")
         waiting = max(0.0, training - working) if working is not None else 0.0
         return Trained(
             policy=policy,
             loss=output.metrics["loss:sum"],
-            grad_norm=_metric(stepped.metrics or {}, "grad_norm"),
+            grad_norm=_metric(stepped.result.metrics or {}, "grad_norm"),
             mismatch=_mismatch(batch.data, output),
             training=training - waiting,
             waiting=waiting,
-            publishing=time.monotonic() - began - training,
+            publishing=max(0.0, time.monotonic() - stepped.at),
         )
+
+
+@dataclass(frozen=True)
+class Stepped:
+    """The optimizer's answer and when it came."""
+
+    result: tinker.types.OptimStepResponse
+    at: float  # time.monotonic()
+
+
+async def _timed(stepping: Awaitable[tinker.types.OptimStepResponse]) -> Stepped:
+    return Stepped(await stepping, time.monotonic())
 
 
 def _metric(metrics: Mapping[str, float], name: str) -> float | None:

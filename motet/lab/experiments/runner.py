@@ -52,5 +52,11 @@ async def _run_one(experiment: Experiment, row: Progress, door: Door, folder: Pa
         raise
     if isinstance(error, BaseException):
         record.error(error)
-        row.error = (str(error) or type(error).__name__).splitlines()[0]
+        row.error = _told(error)
         row.enter("failed")
+
+
+def _told(error: BaseException) -> str:
+    """An error in one line; the SDK's own ids and types are left to error.txt."""
+    line = (str(error) or type(error).__name__).splitlines()[0]
+    return line.partition(" for self.request_id=")[0].removeprefix("Request failed: ")

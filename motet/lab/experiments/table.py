@@ -97,4 +97,4 @@ def _print_news(rows: Sequence[Progress], shown: dict[str, str], console: Consol
         line = "  ".join(one for one in (row.name, _stage(row), *_numbers(row), finding(row)) if one)
         if line != shown[row.name] and row.state != "waiting":
             shown[row.name] = line
-            console.print(line, soft_wrap=True, highlight=False, markup=False)
+            console.print(line, soft_wrap=True)
