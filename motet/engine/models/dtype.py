@@ -5,31 +5,39 @@ from __future__ import annotations
 import time
 
 import torch
+from torch import Tensor
 
 from motet.engine.ops.linear import BaseWeight, linear
 from motet.engine.types import Dtype
 
-ROWS, WIDTH = 64, 1024
-WORTH = 0.9
-"""bfloat16 is taken where it is at least nearly as fast: it halves the memory of weights and cached keys."""
+ROWS, WIDTH, ROUNDS = 64, 1024, 8
+WORTH = 0.75
+"""bfloat16 halves the memory of weights and cached keys, so only a machine where it is clearly slower gets float32.
+
+The margin is wide, so that a busy moment does not turn the choice from one start to the next.
+"""
 
 
-def _rate(dtype: torch.dtype, device: str) -> float:
-    """Products a second of a decode-like shape: the best of a few."""
-    weight = BaseWeight.pack(torch.randn(WIDTH, WIDTH).to(device, dtype), (WIDTH,))
-    x = torch.randn(ROWS, WIDTH).to(device, dtype)
-    best = float("inf")
-    for _ in range(6):
-        began = time.perf_counter()
-        linear(x, weight, None, 0).sum().item()
-        best = min(best, time.perf_counter() - began)
-    return 1 / best
+def _seconds(x_ND: Tensor, weight: BaseWeight) -> float:
+    """Of processor time, which a busy machine does not stretch; by the clock on other devices."""
+    now = time.process_time if x_ND.device.type == "cpu" else time.perf_counter
+    began = now()
+    linear(x_ND, weight, None, 0).sum().item()
+    return now() - began
 
 
 @torch.no_grad()
 def choose_dtype(asked: Dtype, device: str) -> torch.dtype:
-    """The asked type, or the better one for this machine."""
+    """The asked type, or the better one for this machine: tens of milliseconds of products of a decode's shape.
+
+    The types take turns and each is judged by its best round, so that what else runs here weighs on both alike.
+    """
     if asked != "auto":
         return {"float32": torch.float32, "bfloat16": torch.bfloat16}[asked]
-    faster = _rate(torch.bfloat16, device) >= WORTH * _rate(torch.float32, device)
-    return torch.bfloat16 if faster else torch.float32
+    best = dict.fromkeys((torch.float32, torch.bfloat16), float("inf"))
+    rows = {dtype: torch.ones(ROWS, WIDTH).to(device, dtype) for dtype in best}
+    weights = {dtype: BaseWeight.pack(torch.ones(WIDTH, WIDTH).to(device, dtype), (WIDTH,)) for dtype in best}
+    for _ in range(ROUNDS):
+        for dtype, so_far in best.items():
+            best[dtype] = min(so_far, _seconds(rows[dtype], weights[dtype]))
+    return torch.bfloat16 if WORTH * best[torch.bfloat16] <= best[torch.float32] else torch.float32
