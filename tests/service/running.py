@@ -8,14 +8,23 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from motet.lab.experiments.server import READY
 
 
+@dataclass(frozen=True)
+class Server:
+    """Where it listens, and its process."""
+
+    address: str
+    pid: int
+
+
 @contextmanager
-def serving(model: Path, folder: Path, flags: Sequence[str] = ()) -> Iterator[str]:
-    """The address of a server on a free port; its log is folder/server.log."""
+def serving(model: Path, folder: Path, flags: Sequence[str] = ()) -> Iterator[Server]:
+    """A server on a free port; its log is folder/server.log."""
     log = folder / "server.log"
     command = [sys.executable, "-m", "motet.cli", "serve", "--model", str(model), "--port", "0"]
     command += ["--data-dir", str(folder / "data"), "--dtype", "float32", *flags]
@@ -27,7 +36,7 @@ def serving(model: Path, folder: Path, flags: Sequence[str] = ()) -> Iterator[st
         try:
             line = process.stdout.readline()
             assert line.startswith(READY), log.read_text()
-            yield line.removeprefix(READY).strip()
+            yield Server(line.removeprefix(READY).strip(), process.pid)
             assert process.poll() is None, log.read_text()
         finally:
             process.terminate()

@@ -31,10 +31,10 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, 
     model = folder / "tiny"
     subprocess.run([sys.executable, str(HANDED / "make_tiny.py"), str(model)], check=True, capture_output=True)
     flags = [part for key in KEYS for part in ("--api-key", key)]
-    with serving(model, folder, flags) as address:
+    with serving(model, folder, flags) as server:
         yield {
             **os.environ,
-            "BASE_URL": address,
+            "BASE_URL": server.address,
             "API_KEY": KEYS[0],
             "API_KEY2": KEYS[1],
             "MODEL": str(model),

@@ -9,6 +9,7 @@ to one person on one machine: the socket is a pair made before the fork, and nob
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import logging
 import pickle
@@ -129,15 +130,16 @@ class EngineClient:
     async def connect(cls, connection: socket.socket) -> EngineClient:
         """Wait until the engine is warm. Raises what kept it from it; EngineFault where the process died."""
         reader, writer = await asyncio.open_unix_connection(sock=connection)
-        try:
-            first = await _read_frame(reader)
-        except EOFError:
-            writer.close()
-            raise EngineFault("the engine's process ended before it was ready; its own output says why") from None
-        if isinstance(first, Refusal):
-            writer.close()
-            raise ERRORS[first.kind](first.message)
-        assert isinstance(first, Opened)
+        with contextlib.ExitStack() as undo:
+            undo.callback(writer.close)
+            try:
+                first = await _read_frame(reader)
+            except EOFError:
+                raise EngineFault("the engine's process ended before it was ready; its own output says why") from None
+            if isinstance(first, Refusal):
+                raise ERRORS[first.kind](first.message)
+            assert isinstance(first, Opened)
+            undo.pop_all()
         return cls(reader, writer, first.info)
 
     def submit(self, request: Request) -> OpenCall:
@@ -165,8 +167,8 @@ class EngineClient:
             self._writer.write(encode_frame(TakeBack(call_id)))
 
     async def close(self) -> None:
-        """Hang up: the engine's end then closes the engine. Open calls fail."""
-        self._writer.close()
+        """Hang up, whatever is still to be sent: the engine's end then closes the engine. Open calls fail."""
+        self._writer.transport.abort()
         await self._reading
 
     async def _read(self) -> None:
