@@ -184,9 +184,9 @@ class Engine:
         pending.results.append(result)
         if len(pending.results) == len(pending.pieces or ()):
             self._queues.done(pending)
-            result = self._backend.merge(pending.results)
-            result.metrics["seconds:sum"] = pending.seconds
-            resolve(pending.future, result)
+            merged = self._backend.merge(pending.results)
+            merged.metrics["seconds:sum"] = pending.seconds
+            resolve(pending.future, merged)
 
     def _answer(self, future: Future[Any], request: Request) -> None:
         try:

@@ -70,13 +70,13 @@ class Sampler:
             return
         members = [rows.chunks[i].sequence for i in drawing]
         logits = self._runner.logits(rows, rows.bounds[1:][drawing] - 1)
-        how = self._how_to_draw(members)
+        how = self._how_to_draw(members, logits.device)
         self._note_top(members, logits, how.temperature)
-        drawn = draw(logits, *(tensor.to(logits.device) for tensor in how))
+        drawn = draw(logits, how.temperature, how.top_k, how.top_p, how.uniform)
         for member, token, logprob in zip(members, drawn.tokens.tolist(), drawn.logprobs.tolist(), strict=True):
             self._append(member, token, logprob)
 
-    def _how_to_draw(self, members: list[Sequence]) -> _Draws:
+    def _how_to_draw(self, members: list[Sequence], device: torch.device) -> _Draws:
         params = [member.group.params for member in members]
         numbers = uniforms(
             np.array([member.group.seed & 0xFFFFFFFFFFFFFFFF for member in members], np.uint64),
@@ -84,10 +84,10 @@ class Sampler:
             np.array([len(member.tokens) for member in members], np.uint64),
         )
         return _Draws(
-            torch.tensor([p.temperature for p in params], dtype=torch.float32),
-            torch.tensor([p.top_k for p in params], dtype=torch.int64),
-            torch.tensor([p.top_p for p in params], dtype=torch.float32),
-            torch.from_numpy(numbers),
+            torch.tensor([p.temperature for p in params], dtype=torch.float32, device=device),
+            torch.tensor([p.top_k for p in params], dtype=torch.int64, device=device),
+            torch.tensor([p.top_p for p in params], dtype=torch.float32, device=device),
+            torch.from_numpy(numbers).to(device),
         )
 
     def _append(self, member: Sequence, token: int, logprob: float) -> None:

@@ -115,9 +115,10 @@ class Head:
             torch.from_numpy(gradient).to(logits.device),
         )
         where = torch.from_numpy(chosen.astype(np.int64)).to(logits.device)
-        self.gradient[where] = linear_backward(
-            self._hidden[where], d_logits, self._decoder.head, self._lora(len(chosen)), self._decoder.head_site
-        )
+        head, site = self._decoder.head, self._decoder.head_site
+        d_hidden = linear_backward(self._hidden[where], d_logits, head, self._lora(len(chosen)), site)
+        assert d_hidden is not None
+        self.gradient[where] = d_hidden
 
     def _result(self) -> PieceResult:
         sizes = np.cumsum([datum.targets.size for datum in self._piece.data])[:-1]

@@ -110,12 +110,12 @@ template <typename T, typename TD> class Way {  // one call: x, panels, dx of T;
 
     // Columns [from, from + SLICE) of dy: on with dh, on with dx.
     void take_slice(int64_t from) {
-        int64_t K = std::min(SLICE, o_padded() - from);
+        int64_t K = std::min(SLICE, o_padded() - from), valid = std::min(K, O_ - from);
 #pragma omp for schedule(dynamic) nowait
         for (int64_t i = 0; i < blocks_.count(); i++) {
             const TD *dy = dy_ + blocks_.starts[i] * O_ + from;
-            pack_rows(kind_, dy, O_, blocks_.rows(i), O_ - from, K, slice_ + i * stride());
-            if (floats_ != slice_) pack_floats(dy, O_, blocks_.rows(i), O_ - from, K, floats_ + i * stride());
+            pack_rows(kind_, dy, O_, blocks_.rows(i), valid, K, slice_ + i * stride());
+            if (floats_ != slice_) pack_floats(dy, O_, blocks_.rows(i), valid, K, floats_ + i * stride());
             for (int64_t p = blocks_.first_piece.at(i); mixed_ && p < blocks_.first_piece[i + 1]; p++)
                 shrink_slice(blocks_.pieces[p], from, from + K);
         }
