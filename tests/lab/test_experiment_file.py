@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from motet.errors import BadConfig
+from motet.lab.envs.settings import Gsm8kSettings
 from motet.lab.experiments.config import SECTIONS, Experiment, load, parse
 
 ROOT = Path(__file__).parents[2]
@@ -52,6 +53,11 @@ def test_tables_override_what_is_common() -> None:
     assert {one.environment.examples for one in experiments} == {0}
 
 
+def test_another_environment_replaces_the_common_one() -> None:
+    table = {"environment": {**WORDS, "operators": "+"}, "experiment": [{"environment": {"name": "gsm8k"}}]}
+    assert parse(table, "file").experiments[0].environment == Gsm8kSettings(name="gsm8k")
+
+
 @pytest.mark.parametrize(
     ("table", "told"),
     [
@@ -63,6 +69,7 @@ def test_tables_override_what_is_common() -> None:
             r"'operaters' in \[environment\]; did you mean 'operators'",
         ),
         ({"algorithm": {"los": "ppo"}}, r"'los' in \[algorithm\]; did you mean 'loss'"),
+        ({"environment": {"name": "gsm8k", "operators": "+"}}, "known are examples, format, name, path, turn"),
         ({"experiment": [{"rnk": 4}]}, "did you mean 'rank'?"),
         ({"environment": {"operators": "+"}}, "needs a name"),
         ({"environment": {"name": "wordproblems"}}, "'word_problems', 'gsm8k'"),
@@ -109,7 +116,7 @@ def test_examples_are_valid(file: Path) -> None:
 def test_every_field_is_documented() -> None:
     page = (ROOT / "docs" / "experiments.md").read_text(encoding="utf-8")
     fields = {*Experiment.model_fields, "model", "experiment"}
-    fields |= {name for models in SECTIONS.values() for model in models for name in model.model_fields}
+    fields |= {name for models in SECTIONS.values() for model in models.values() for name in model.model_fields}
     documented = {line.split("`")[1] for line in page.splitlines() if line.startswith("| `")}
     assert fields - documented == set()
     assert documented - fields == set()

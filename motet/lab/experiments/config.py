@@ -48,9 +48,9 @@ class Experiment(BaseModel):
         return re.sub(r"[^\w.=+-]+", "_", self.name).lstrip(".") or "_"
 
 
-SECTIONS: dict[str, list[type[BaseModel]]] = {
-    "environment": [WordProblemSettings, Gsm8kSettings],
-    "algorithm": [Grpo],
+SECTIONS: dict[str, dict[str, type[BaseModel]]] = {
+    "environment": {"word_problems": WordProblemSettings, "gsm8k": Gsm8kSettings},
+    "algorithm": {"grpo": Grpo},
 }
 
 
@@ -94,11 +94,12 @@ def parse(table: Table, name: str) -> Sweep:
 
 
 def _merge(common: Table, override: Table) -> Table:
-    """The override wins; tables in both are merged."""
+    """The override wins; a section in both is merged, unless the override names another one."""
     merged = {**common, **override}
     for key in SECTIONS:
-        if isinstance(common.get(key), dict) and isinstance(override.get(key), dict):
-            merged[key] = {**common[key], **override[key]}
+        old, new = common.get(key), override.get(key)
+        if isinstance(old, dict) and isinstance(new, dict) and new.get("name", old.get("name")) == old.get("name"):
+            merged[key] = {**old, **new}
     return merged
 
 
@@ -142,11 +143,11 @@ def _told(place: tuple[int | str, ...], kind: str, message: str) -> str:
         return f"[{section}] needs a name; see docs/experiments.md for the choices"
     if kind != "extra_forbidden":
         return f"{'.'.join(map(str, place))}: {message}"
-    known = sorted(
-        {*Experiment.model_fields, "model", "experiment"}
-        if len(place) == 1
-        else {name for one in SECTIONS[section] for name in one.model_fields}
-    )
+    if len(place) == 1:
+        known = sorted({*Experiment.model_fields, "model", "experiment"})
+    else:  # pydantic puts the section's own name between, where there are several to choose from
+        choices = SECTIONS[section]
+        known = sorted(choices.get(str(place[1]), next(iter(choices.values()))).model_fields)
     near = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
     where = "" if len(place) == 1 else f" in [{section}]"
     hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(known)}"
