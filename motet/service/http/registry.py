@@ -61,6 +61,7 @@ class Run:
     touched: datetime = field(default_factory=now)
     order: RunOrder = field(default_factory=RunOrder)
     versions: deque[PublishedVersion] = field(default_factory=lambda: deque(maxlen=1000))  # newest last
+    saving: set[str] = field(default_factory=set)  # paths of checkpoints on their way
     inflight_version: str | None = None  # what its inflight samplers follow
 
     @property
@@ -93,8 +94,8 @@ class Checkpoint:
     kind: CheckpointKind
     name: str
     folder: Path
-    size: int
     metadata: dict[str, Any]
+    size: int = 0  # bytes on disk
     time: datetime = field(default_factory=now)
     expires: datetime | None = None
 
@@ -134,6 +135,13 @@ class Registry:
         session = self.sessions.get(session_id)
         if session is None or session.tenant != tenant:
             raise NotFound(f"there is no session {session_id!r}: create one first")
+        return session
+
+    def live_session(self, tenant: str, session_id: str) -> Session:
+        """One that may still begin something."""
+        session = self.session(tenant, session_id)
+        if session.finished:
+            raise NotFound(f"the session {session_id!r} is finished: begin another")
         return session
 
     def run(self, tenant: str, run_id: str) -> Run:

@@ -15,8 +15,9 @@ from motet.engine.core.requests import DropRun, DropVersion, Request
 from motet.engine.types import BaseInfo
 from motet.errors import BadRequest, EngineFault, NotFound
 from motet.service.http.auth import KeyRing
+from motet.service.http.checkpoints import remove_folder
 from motet.service.http.futures import Promise, Promises, Reply
-from motet.service.http.registry import Registry, Run, Sampler, Session
+from motet.service.http.registry import Checkpoint, Registry, Run, Sampler, Session, now
 from motet.service.http.settings import ServiceSettings
 
 Job = Callable[[], Awaitable[Reply]]
@@ -68,6 +69,7 @@ class Service:
         request_id = f"{run.id}:{number}"
         if not run.order.knows(number):
             promise = self.promises.make(run.tenant, request_id, size)
+            run.touched = now()
             run.order.arrive(number, lambda: self.promises.start(promise, self._on_run(run, job)))
         return {"request_id": request_id, "model_id": run.id}
 
@@ -91,6 +93,13 @@ class Service:
             self.let_go(DropRun(run.id))
             for version in [version for version in run.versions if version.nameless]:
                 self.let_go(DropVersion(version.result.version))
+
+    async def forget_checkpoint(self, saved: Checkpoint) -> None:
+        """Take a checkpoint's name away, and its files; samples that are being drawn from it still end."""
+        del self.registry.checkpoints[saved.path]
+        if saved.kind == "sampler_weights":
+            self.let_go(DropVersion(saved.path))
+        await asyncio.to_thread(remove_folder, saved.folder)
 
     def let_go(self, request: DropRun | DropVersion) -> None:
         """Have the engine forget something, in its own time."""

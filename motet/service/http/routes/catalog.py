@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 from fastapi import APIRouter
 
-from motet.engine.core.requests import DropVersion
-from motet.service.http.checkpoints import expiry, remove_folder
+from motet.service.http.checkpoints import expiry
 from motet.service.http.deps import Svc, Tenant
 from motet.service.http.registry import Checkpoint, CheckpointKind, Run
 from motet.service.http.service import Service
@@ -42,11 +40,7 @@ async def list_run_checkpoints(run_id: str, service: Svc, tenant: Tenant) -> dic
 @router.delete("/training_runs/{run_id}/checkpoints/{checkpoint_id:path}", status_code=204)
 async def delete_checkpoint(run_id: str, checkpoint_id: str, service: Svc, tenant: Tenant) -> None:
     """Delete a checkpoint, its files with it; samples that are being drawn from it still end."""
-    saved = service.registry.checkpoint(tenant, f"tinker://{run_id}/{checkpoint_id}")
-    del service.registry.checkpoints[saved.path]
-    if saved.kind == "sampler_weights":
-        service.let_go(DropVersion(saved.path))
-    await asyncio.to_thread(remove_folder, saved.folder)
+    await service.forget_checkpoint(service.registry.checkpoint(tenant, f"tinker://{run_id}/{checkpoint_id}"))
 
 
 @router.put("/training_runs/{run_id}/checkpoints/{checkpoint_id:path}/ttl")

@@ -23,7 +23,7 @@ router = APIRouter()
 @router.post("/create_sampling_session")
 async def create_sampling_session(body: schemas.CreateSamplingSession, service: Svc, tenant: Tenant) -> dict[str, Any]:
     """Open a sampler on the base model or on a sampler checkpoint. Sent again, it gives the same one."""
-    session = service.registry.session(tenant, body.session_id)
+    session = service.registry.live_session(tenant, body.session_id)
     sampler_id = f"{session.id}:sample:{body.sampling_session_seq_id}"
     if sampler_id not in service.registry.samplers:
         sampler = Sampler(sampler_id, tenant, service.engine.generation, model_path=body.model_path)

@@ -24,7 +24,7 @@ router = APIRouter()
 @router.post("/create_model")
 async def create_model(body: schemas.CreateModel, service: Svc, tenant: Tenant) -> dict[str, Any]:
     """A new run with a fresh adapter, named SESSION:train:NUMBER."""
-    session = service.registry.session(tenant, body.session_id)
+    session = service.registry.live_session(tenant, body.session_id)
     run_id = f"{session.id}:train:{body.model_seq_id}"
     return service.create(tenant, run_id, lambda: _create(service, session, run_id, body))
 

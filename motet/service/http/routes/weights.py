@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from fastapi import APIRouter
 
-from motet.engine.core.requests import LoadRun, Publish, SaveRun, SaveVersion
+from motet.engine.core.requests import DropVersion, LoadRun, Publish, SaveRun, SaveVersion
 from motet.engine.types import PublishResult
 from motet.errors import BadRequest
 from motet.service.http.checkpoints import check_name, expiry, folder_bytes, new_folder, remove_folder
@@ -30,17 +32,37 @@ async def save_weights(body: schemas.SaveWeights, service: Svc, tenant: Tenant) 
 
 async def _save_weights(service: Service, run: Run, body: schemas.SaveWeights) -> Reply:
     name, expires = check_name(body.path), expiry(body.ttl_seconds)
-    before = service.registry.checkpoints.get(tinker_path(run.id, "weights", name))
-    if before is not None and not before.expired and not body.overwrite:
-        raise BadRequest(f"the checkpoint {before.path} exists: choose another name, or send overwrite")
-    folder = new_folder(service.settings.data_dir, run.id, "weights", name)
-    await service.engine.call(SaveRun(run.id, str(folder)))
-    size = await asyncio.to_thread(folder_bytes, folder)
-    saved = Checkpoint(run, "weights", name, folder, size, body.user_metadata or {}, expires=expires)
+    path = tinker_path(run.id, "weights", name)
+    with _saving(service, run, path, body.overwrite):
+        folder = new_folder(service.settings.data_dir, run.id, "weights", name)
+        await service.engine.call(SaveRun(run.id, str(folder)))
+        await _keep(service, Checkpoint(run, "weights", name, folder, body.user_metadata or {}, expires=expires))
+    return json_reply({"type": "save_weights", "path": path})
+
+
+@contextmanager
+def _saving(service: Service, run: Run, path: str, overwrite: bool) -> Iterator[None]:
+    """Have the path to oneself. BadRequest where something stands there, or is on its way there."""
+    before = service.registry.checkpoints.get(path)
+    stands = before is not None and not before.expired and not overwrite
+    if stands or path in run.saving:
+        raise BadRequest(f"the checkpoint {path} exists: choose another name, or save_weights with overwrite")
+    run.saving.add(path)
+    try:
+        yield
+    finally:
+        run.saving.discard(path)
+
+
+async def _keep(service: Service, saved: Checkpoint) -> None:
+    """Enter a checkpoint that has been written. What stood under its name goes, and what has expired."""
+    saved.size = await asyncio.to_thread(folder_bytes, saved.folder)
+    before = service.registry.checkpoints.get(saved.path)
     service.registry.checkpoints[saved.path] = saved
     if before is not None:
         await asyncio.to_thread(remove_folder, before.folder)
-    return json_reply({"type": "save_weights", "path": saved.path})
+    for gone in [other for other in service.registry.checkpoints.values() if other.expired]:
+        await service.forget_checkpoint(gone)
 
 
 @router.post("/save_weights_for_sampler")
@@ -54,15 +76,12 @@ async def save_weights_for_sampler(body: schemas.SaveForSampler, service: Svc, t
 async def _publish_named(service: Service, run: Run, body: schemas.SaveForSampler) -> Reply:
     name, expires = check_name(body.path), expiry(body.ttl_seconds)
     path = tinker_path(run.id, "sampler_weights", name)
-    if path in service.registry.checkpoints:
-        raise BadRequest(f"the version {path} exists, and versions never change: choose another name")
-    published = await service.engine.call(Publish(run.id, path))
-    folder = new_folder(service.settings.data_dir, run.id, "sampler_weights", name)
-    await service.engine.call(SaveVersion(path, str(folder)))
-    size = await asyncio.to_thread(folder_bytes, folder)
-    metadata = body.user_metadata or {}
-    saved = Checkpoint(run, "sampler_weights", name, folder, size, metadata, expires=expires)
-    service.registry.checkpoints[saved.path] = saved
+    with _saving(service, run, path, overwrite=False):
+        published = await service.engine.call(Publish(run.id, path))
+        folder = new_folder(service.settings.data_dir, run.id, "sampler_weights", name)
+        await service.engine.call(SaveVersion(path, str(folder)))
+        saved = Checkpoint(run, "sampler_weights", name, folder, body.user_metadata or {}, expires=expires)
+        await _keep(service, saved)
     return _published(run, published, {"path": path}, nameless=False)
 
 
@@ -71,9 +90,11 @@ async def _publish_nameless(service: Service, run: Run, body: schemas.SaveForSam
         raise BadRequest("send a path (a name to keep) or a sampling_session_seq_id (a sampler to make)")
     if body.kind not in ("snapshot", "inflight"):
         raise BadRequest(f"the kind {body.kind!r} is unknown: choose snapshot or inflight")
-    session = service.registry.session(run.tenant, run.id.rpartition(":train:")[0])
+    session = service.registry.live_session(run.tenant, run.id.rpartition(":train:")[0])
     sampler_id = f"{session.id}:sample:{body.sampling_session_seq_id}"
     published = await service.engine.call(Publish(run.id, sampler_id, keep=False))
+    if session.finished:  # meanwhile: nobody will ever sample from it
+        service.let_go(DropVersion(sampler_id))
     sampler = Sampler(sampler_id, run.tenant, run.generation, version=sampler_id)
     if body.kind == "inflight":
         run.inflight_version = sampler_id  # earlier inflight samplers of the run go over to it
@@ -94,7 +115,7 @@ async def load_weights(body: schemas.LoadWeights, service: Svc, tenant: Tenant) 
     if body.session_id is None or body.model_seq_id is None:
         run = service.registry.run(tenant, body.model_id or "")
         return service.train(run, body.seq_id, _load_into_run)
-    session = service.registry.session(tenant, body.session_id)
+    session = service.registry.live_session(tenant, body.session_id)
     run_id = f"{session.id}:train:{body.model_seq_id}"
     return service.create(tenant, run_id, lambda: _load(service, session, run_id, body))
 
