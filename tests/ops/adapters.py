@@ -8,7 +8,9 @@ from torch import Tensor
 from motet.engine.ops.lora import AdapterTensors, LoraBatch, SitePlan
 
 
-def make_adapter(rank: int, d_in: int, splits: tuple[int, ...], dtype: torch.dtype, grad: bool = False) -> AdapterTensors:
+def make_adapter(
+    rank: int, d_in: int, splits: tuple[int, ...], dtype: torch.dtype, grad: bool = False
+) -> AdapterTensors:
     a_size, b_size = d_in * len(splits) * rank, rank * sum(splits)
     flat = (torch.randn(a_size + b_size) * 0.1).to(dtype)
     plan = (SitePlan(0, a_size, d_in, splits),)

@@ -87,7 +87,7 @@ def test_a_copied_block_reads_the_same(native) -> None:
     spare = tokens.tables.size
     tokens.pool.copy_block(int(tokens.tables[0, 1]), spare)
     tokens.tables[0, 1] = spare
-    assert torch.equal(before, paged_attention(*tokens.rows([(0, 0, 20)])[:1], tokens.pool, 1, tokens.rows([(0, 0, 20)])[1], 0.2))
+    assert torch.equal(before, paged_attention(q, tokens.pool, 1, tokens.rows([(0, 0, 20)])[1], 0.2))
 
 
 def tree(prefix: int, owns: list[int], start: int) -> tuple[list[np.ndarray], list[int]]:

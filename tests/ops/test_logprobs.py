@@ -40,7 +40,9 @@ def test_greedy_takes_the_first_of_the_likeliest(native) -> None:
 
 
 @pytest.mark.parametrize("native", WAYS)
-@pytest.mark.parametrize(("temperature", "top_k", "top_p"), [(1, -1, 1), (0.7, -1, 1), (1, 5, 1), (1, -1, 0.6), (1.5, 9, 0.8)])
+@pytest.mark.parametrize(
+    ("temperature", "top_k", "top_p"), [(1, -1, 1), (0.7, -1, 1), (1, 5, 1), (1, -1, 0.6), (1.5, 9, 0.8)]
+)
 def test_drawn_tokens_follow_the_distribution(native, temperature, top_k, top_p) -> None:
     torch.manual_seed(2)
     vocabulary, n = 40, 2000

@@ -48,7 +48,8 @@ def compare(make, truth, native: bool, dtype: torch.dtype, *tensors: Tensor) -> 
 def test_rows_against_float64(native, dtype, width) -> None:
     torch.manual_seed(width)
     x = torch.randn(13, width).to(dtype)
-    compare(lambda x, w, native: rms_norm(x, w, 1e-5, native), norm_truth, native, dtype, x, torch.rand(width).to(dtype))
+    weight = torch.rand(width).to(dtype)
+    compare(lambda x, w, native: rms_norm(x, w, 1e-5, native), norm_truth, native, dtype, x, weight)
     compare(swiglu, swiglu_truth, native, dtype, torch.randn(13, 2 * width).to(dtype) * 4)
     heads = torch.randn(13, 3, width).to(dtype)
     compare(rope, rope_truth, native, dtype, heads, torch.randn(13, width).to(dtype), torch.randn(13, width).to(dtype))
@@ -73,4 +74,5 @@ def test_rows_are_alike_in_any_company(dtype) -> None:
         assert torch.equal(rms_norm(x, w, 1e-5)[rows], rms_norm(x[rows].clone(), w, 1e-5))
         assert torch.equal(swiglu(x)[rows], swiglu(x[rows].clone()))
         heads = x.view(70, 9, 64)
-        assert torch.equal(rope(heads, heads[:, 0], heads[:, 1])[rows], rope(heads[rows], heads[rows, 0], heads[rows, 1]))
+        cos, sin = heads[:, 0], heads[:, 1]
+        assert torch.equal(rope(heads, cos, sin)[rows], rope(heads[rows], cos[rows], sin[rows]))

@@ -145,7 +145,7 @@ class PackedSequences:
 def packed_attention(
     q_NHE: Tensor, k_NKE: Tensor, v_NKE: Tensor, packed: PackedSequences, scale: float, native: bool = True
 ) -> Tensor:
-    """The output (N, H, E) of every row over its sequence's keys in the pack, with autograd; the bits of paged_attention.
+    """The output (N, H, E) of every row over its sequence's keys in the pack; the bits are those of paged_attention.
 
     Gradients of rows that sequences share are summed in the order of the sequences, in float32.
     """

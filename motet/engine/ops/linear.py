@@ -141,4 +141,5 @@ class _Linear(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> Any:
         (x,) = ctx.saved_tensors
-        return linear_backward(x, grads[0], *ctx.rest, needs_dx=True), None, None, None, None
+        weight, lora, site = ctx.rest
+        return linear_backward(x, grads[0], weight, lora, site), None, None, None, None

@@ -32,9 +32,7 @@ def target_logprobs(logits_NV: Tensor, targets: Tensor) -> Tensor:
     return (logits_NV.gather(1, lines) - log_normalizer(logits_NV)[:, None]).view(targets.shape)
 
 
-def logits_gradient_(
-    logits_NV: Tensor, log_z_N: Tensor, targets: Tensor, grad: Tensor, native: bool = True
-) -> Tensor:
+def logits_gradient_(logits_NV: Tensor, log_z_N: Tensor, targets: Tensor, grad: Tensor, native: bool = True) -> Tensor:
     """In place: logits become the loss's derivative by them, given that by the targets' log-probabilities.
 
     targets (N) or (N, k), int64; grad of their shape. A target may stand in a row more than once.

@@ -62,7 +62,14 @@ def _rope(x: Tensor, cos: Tensor, sin: Tensor, back: int) -> Tensor:
         x = x.contiguous()
     cos, sin, y = cos.contiguous(), sin.contiguous(), torch.empty(x.shape, dtype=x.dtype)
     _kernels().rope(
-        x.dtype == torch.bfloat16, *x.shape, x.data_ptr(), x.stride(0), cos.data_ptr(), sin.data_ptr(), back, y.data_ptr()
+        x.dtype == torch.bfloat16,
+        *x.shape,
+        x.data_ptr(),
+        x.stride(0),
+        cos.data_ptr(),
+        sin.data_ptr(),
+        back,
+        y.data_ptr(),
     )
     return y
 
@@ -101,7 +108,8 @@ class _Rope(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> Any:
-        return _rope(grads[0], *ctx.saved_tensors, 1), None, None
+        cos, sin = ctx.saved_tensors
+        return _rope(grads[0], cos, sin, 1), None, None
 
 
 class _Swiglu(torch.autograd.Function):

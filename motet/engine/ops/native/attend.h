@@ -37,21 +37,37 @@ static inline void dot_step(const float *q, int64_t E, const bf16 *const *k, int
     }
 }
 
-// out[g][16 b + lane] = scale * sum_e q[g][e] k[b][e][lane]; J blocks at once keep the chains apart.
+static inline void fetch(const bf16 *two_widths) { __builtin_prefetch(two_widths, 0, 2); }
+static inline void fetch(const float *two_widths) {
+    __builtin_prefetch(two_widths, 0, 2);
+    __builtin_prefetch(two_widths + BLOCK, 0, 2);
+}
+
+// out[g][16 b + lane] = scale * sum_e q[g][e] k[b][e][lane]; J blocks at once keep the chains apart. Blocks lie
+// anywhere, so what is needed soon is fetched here: `soon` are the next keys or these keys' values.
 template <int G, int J, typename T>
-static inline void dot_blocks(const float *q, const T *const *k, int64_t E, float scale, float *out, int64_t stride) {
+static inline void dot_blocks(const float *q, const T *const *k, int64_t E, float scale, float *out, int64_t stride,
+                              const T *const *soon, const T *const *then) {
     v16 acc[G][J] = {};
-    for (int64_t e = 0; e < E; e += 2) dot_step<G, J>(q, E, k, e, acc);
+    for (int64_t e = 0; e < E; e += 2) {
+        for (int j = 0; j < J; j++) {
+            fetch(soon[j] + e * BLOCK);
+            fetch(then[j] + e * BLOCK);
+        }
+        dot_step<G, J>(q, E, k, e, acc);
+    }
     for (int g = 0; g < G; g++)
         for (int j = 0; j < J; j++) store16(out + g * stride + j * BLOCK, acc[g][j] * scale);
 }
 
+// Scores of all blocks of keys; `values` are what will be read after them.
 template <int G, typename T>
-static void dots(const float *q, const T *const *k, int64_t blocks, int64_t E, float scale, float *out, int64_t stride) {
+static void dots(const float *q, const T *const *k, const T *const *values, int64_t blocks, int64_t E, float scale,
+                 float *out, int64_t stride) {
     int64_t b = 0;
-    for (; b + 4 <= blocks; b += 4) dot_blocks<G, 4>(q, k + b, E, scale, out + b * BLOCK, stride);
-    for (; b + 2 <= blocks; b += 2) dot_blocks<G, 2>(q, k + b, E, scale, out + b * BLOCK, stride);
-    for (; b < blocks; b++) dot_blocks<G, 1>(q, k + b, E, scale, out + b * BLOCK, stride);
+    for (; b + 4 <= blocks; b += 4)
+        dot_blocks<G, 4>(q, k + b, E, scale, out + b * BLOCK, stride, b + 8 <= blocks ? k + b + 4 : k + b, values + b);
+    for (; b < blocks; b++) dot_blocks<G, 1>(q, k + b, E, scale, out + b * BLOCK, stride, k + b, values + b);
 }
 
 // 32 numbers as two vectors: the halves in float32, the evens and the odds in bfloat16, put right by `in_order`.
@@ -144,7 +160,7 @@ static void attend(const float *q, const Keys<T> &at, int64_t keys, int64_t G, i
     for (int64_t g = 0; g < G; g += 4)
         by_heads(std::min<int64_t>(4, G - g), [&](auto heads) {
             constexpr int H = decltype(heads)::value;
-            dots<H>(q + g * E, at.k.data(), blocks, E, scale, score.data(), stride);
+            dots<H>(q + g * E, at.k.data(), at.v.data(), blocks, E, scale, score.data(), stride);
             float sum[H];
             for (int h = 0; h < H; h++) {
                 Softmax soft = soften(score.data() + h * stride, keys);

@@ -99,8 +99,9 @@ template <typename T> class Back {
             by_heads(std::min<int64_t>(4, G - g), [&](auto heads) {
                 constexpr int H = decltype(heads)::value;
                 float *p = p_of_.data() + (line + g) * stride, *ds = ds_.data() + (line + g) * stride;
-                dots<H>(q + g * E, at_.forward.k.data(), blocks, E, t_.scale, p, stride);
-                dots<H>(d + g * E, at_.crossed.k.data(), blocks, E, 1.0f, ds, stride);
+                const float *const *k = at_.forward.k.data(), *const *v = at_.crossed.k.data();
+                dots<H>(q + g * E, k, v, blocks, E, t_.scale, p, stride);
+                dots<H>(d + g * E, v, at_.crossed.v.data(), blocks, E, 1.0f, ds, stride);
                 for (int h = 0; h < H; h++) {
                     float pull = inner(d + (g + h) * E, row_.data() + (g + h) * E, E);
                     bend(p + h * stride, ds + h * stride, pos + 1, stride, log_sum_[n * t_.H + head * G + g + h], pull);

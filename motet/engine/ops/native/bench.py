@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -44,7 +45,7 @@ class Site:
 
     def forward(self, adapters: bool) -> float:
         pairs = list(zip(self.weights, self.loras, strict=True))
-        return best(lambda: [linear(self.x, w, l if adapters else None, 0) for w, l in pairs]) / len(pairs)
+        return best(lambda: [linear(self.x, w, lora if adapters else None, 0) for w, lora in pairs]) / len(pairs)
 
     def backward(self, adapters: bool) -> float:
         w, lora = self.weights[0], self.loras[0] if adapters else None
@@ -74,9 +75,10 @@ def products(dtype: torch.dtype, peak: float) -> None:
             base = site.forward(False)
             step, mixed = step + LAYERS * base, mixed + LAYERS * site.forward(True)
             line += f"{name} {_share(rows, d_in, splits, base, peak):4.0f}%  "
-        site = _site(*HEAD, dtype, rows, 1) if rows <= 128 else None
-        line += f"head {_share(rows, *HEAD, site.forward(False), peak):4.0f}%" if site else " " * 10
-        print(f"  {rows:5} rows  {line}  step {step * 1e3:7.1f} ms, {ADAPTERS} adapters +{(mixed - step) * 1e3:6.1f}")
+        if rows <= 128:
+            head = _site(*HEAD, dtype, rows, 1).forward(False)
+            line += f"head {_share(rows, *HEAD, head, peak):4.0f}%  "
+        print(f"  {rows:5} rows  {line}step {step * 1e3:7.1f} ms, {ADAPTERS} adapters +{(mixed - step) * 1e3:6.1f}")
 
 
 def _share(rows: int, d_in: int, splits: tuple[int, ...], seconds: float, peak: float) -> float:
@@ -92,7 +94,9 @@ def backwards(dtype: torch.dtype, peak: float) -> None:
             base = site.backward(False)
             step, mixed = step + LAYERS * base, mixed + LAYERS * site.backward(True)
             line += f"{name} {_share(rows, d_in, splits, base, peak):4.0f}%  "
-        print(f"  {rows:5} rows back  {line}  pass {step * 1e3:7.1f} ms, {ADAPTERS} adapters +{(mixed - step) * 1e3:6.1f}")
+        print(
+            f"  {rows:5} rows back  {line}pass {step * 1e3:7.1f} ms, {ADAPTERS} adapters +{(mixed - step) * 1e3:6.1f}"
+        )
 
 
 def decode_attention(dtype: torch.dtype, keys: int, sequences: int = 64) -> None:
@@ -117,11 +121,11 @@ def packed(dtype: torch.dtype) -> None:
     bounds = np.cumsum([0, *map(len, key_rows)]).astype(np.int32)
     groups = np.arange(0, 46, 9, dtype=np.int32)
     sequences = attention.PackedSequences(np.concatenate(key_rows).astype(np.int32), bounds, counts, groups)
-    qkv = [torch.randn(1950, heads, 64).to(dtype).requires_grad_() for heads in (9, 3, 3)]
-    forward = best(lambda: attention.packed_attention(*qkv, sequences, 0.125))
-    out = attention.packed_attention(*qkv, sequences, 0.125)
+    q, k, v = (torch.randn(1950, heads, 64).to(dtype).requires_grad_() for heads in (9, 3, 3))
+    forward = best(lambda: attention.packed_attention(q, k, v, sequences, 0.125))
+    out = attention.packed_attention(q, k, v, sequences, 0.125)
     grad = torch.randn(out.shape).to(dtype)
-    backward = best(lambda: torch.autograd.grad(out, qkv, grad, retain_graph=True))
+    backward = best(lambda: torch.autograd.grad(out, (q, k, v), grad, retain_graph=True))
     print(f"  packed attention, 1950 rows, {LAYERS} layers: {forward * 3e4:.0f} ms, back {backward * 3e4:.0f} ms")
 
 
@@ -129,8 +133,8 @@ def drawing() -> None:
     """A token of each of 64 rows of 49152 logits."""
     logits, uniform = torch.randn(64, 49152) * 3, torch.rand(64)
     for name, k, p in (("whole", -1, 1.0), ("top_k 50", 50, 1.0), ("top_p 0.9", -1, 0.9)):
-        how = (torch.ones(64), torch.full((64,), k), torch.full((64,), p), uniform)
-        print(f"  draw 64 of 49152, {name}: {best(lambda h=how: logprobs.draw(logits, *h)) * 1e3:.2f} ms")
+        draw = partial(logprobs.draw, logits, torch.ones(64), torch.full((64,), k), torch.full((64,), p), uniform)
+        print(f"  draw 64 of 49152, {name}: {best(draw) * 1e3:.2f} ms")
 
 
 def main() -> None:

@@ -7,7 +7,7 @@ import os
 import warnings
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -52,8 +52,9 @@ class Library:
         function.restype = None
         return function
 
-    def __getattr__(self, name: str) -> Any:  # for type checkers: the functions are set one by one
-        raise AttributeError(name)
+    if TYPE_CHECKING:  # the functions of the table are set one by one
+
+        def __getattr__(self, name: str) -> Any: ...
 
     def _choose_bf16(self, asked: str) -> int:
         """Bits depend on it, so it is chosen once; the two rates differ by half or more wherever they differ."""

@@ -43,7 +43,9 @@ def paged(
     return torch.cat(outputs)
 
 
-def packed(q_NHE: Tensor, k_NKE: Tensor, v_NKE: Tensor, sequences: list[np.ndarray], counts: list[int], scale: float) -> Tensor:
+def packed(
+    q_NHE: Tensor, k_NKE: Tensor, v_NKE: Tensor, sequences: list[np.ndarray], counts: list[int], scale: float
+) -> Tensor:
     """Every sequence's last `count` rows over its rows up to themselves; autograd finds the way back."""
     outputs: list[Tensor | None] = [None] * q_NHE.shape[0]
     q, k_all, v_all = q_NHE.float(), k_NKE.float(), v_NKE.float()  # gradients are summed in float32
