@@ -176,7 +176,8 @@ def test_a_bad_request_fails_alone_and_uses_its_number(client: Client) -> None:
         failed = client.read(promise)
         assert failed.status_code == 200 and failed.json()["category"] == "user", failed.text
     assert client.read(client.train(run, 4, [5, 10**6, 7]).json()).json()["category"] == "user"
-    assert client.read(client.train(run, 5).json()).headers["content-type"] == PROTOBUF
+    assert client.send("save_weights", model_id=run, seq_id=5, path={"no": "name"}).status_code == 422
+    assert client.read(client.train(run, 6).json()).headers["content-type"] == PROTOBUF
 
 
 @pytest.mark.parametrize(

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 
-from motet.errors import Busy, EngineFault, MotetError, NotFound
+from motet.errors import Busy, EngineFault, MotetError, NotFound, UserError
 from motet.service.http.auth import Unauthorized
+from motet.service.http.deps import get_service
 from motet.service.http.limits import BodyLimit
 from motet.service.http.routes import catalog, futures, own, sampling, sessions, training, weights
 from motet.service.http.service import Service
@@ -44,5 +47,10 @@ async def _answer_error(request: Request, error: Exception) -> JSONResponse:
 async def _answer_invalid(request: Request, error: Exception) -> JSONResponse:
     """A body of the wrong form: which field, and what is wrong with it."""
     assert isinstance(error, RequestValidationError)
+    match error.body:
+        case {"model_id": str(run_id), "seq_id": int(seq_id)}:
+            service = get_service(request)
+            with contextlib.suppress(UserError):  # no such key, run or number: then there is nothing to use up
+                service.use_number(service.keys.tenant(request.headers.get("x-api-key")), run_id, seq_id)
     wrong = "; ".join(f"{'.'.join(map(str, one['loc'][1:]))}: {one['msg']}" for one in error.errors()[:5])
     return JSONResponse({"error": f"the request does not fit this route: {wrong}", "category": "user"}, 422)

@@ -73,6 +73,13 @@ class Service:
             run.order.arrive(number, lambda: self.promises.start(promise, self._on_run(run, job)))
         return {"request_id": request_id, "model_id": run.id}
 
+    def use_number(self, tenant: str, run_id: str, seq_id: int) -> None:
+        """A request that was refused for its form has used its number: the client goes on with the next one."""
+        run = self.registry.run(tenant, run_id)
+        number = run.order.number(seq_id)
+        if not run.order.knows(number):
+            run.order.arrive(number, lambda: None)
+
     def sample(self, sampler: Sampler, seq_id: int, job: Job, size: int) -> Promise:
         """Accept a sampling request: no order between them. Sent again, it gives the same promise."""
         request_id = f"{sampler.id}:{seq_id}"
