@@ -42,6 +42,10 @@ def serve(
     lanes: Annotated[
         Literal["shared", "split"], typer.Option(help="Sampler and trainer share all cores, or have half each.")
     ] = EngineSettings.lanes,
+    apart: Annotated[
+        list[str] | None,
+        typer.Option(help="For benchmarks: what runs are not to share; may be given several times."),
+    ] = None,
 ) -> None:
     """Serve a base model over the Tinker API; prints `ready ADDRESS` once it takes requests."""
     from motet.engine.process import run_engine
@@ -49,11 +53,11 @@ def serve(
     from motet.service.http.settings import ServiceSettings
 
     logging.basicConfig(format="%(asctime)s service %(levelname)s %(message)s", level=logging.WARNING)
-    engine = EngineSettings(model, data_dir, dtype, threads=threads, lanes=lanes)
     service = ServiceSettings(data_dir, host, port, tuple(api_key or ()))
     if not service.api_keys:
         typer.echo("open on this machine only: without --api-key every key is a tenant of its own", err=True)
     try:
+        engine = EngineSettings(model, data_dir, dtype, threads=threads, lanes=lanes, apart=tuple(apart or ()))
         asyncio.run(serve_until_signal(service, partial(run_engine, engine), typer.echo))
     except MotetError as error:
         typer.echo(f"error: {error}", err=True)

@@ -84,7 +84,7 @@ async def _pool(way: Way, experiments: list[Experiment], door: Door, folder: Pat
 def _stats(address: str) -> dict[str, float]:
     request = urllib.request.Request(f"{address}/motet/v1/stats", headers={"X-API-Key": "tml-local"})
     with urllib.request.urlopen(request, timeout=30) as answer:
-        told: dict[str, float] = json.load(answer)
+        told: dict[str, float] = json.load(answer)["engine"]
         return told
 
 
@@ -150,7 +150,8 @@ def ways_for(levels: list[int], cold: bool, split: bool, ablation: bool) -> list
     if ablation:
         for mixing in ("sampling", "training", "cores"):
             ways.append(Way(f"N = {top}, {mixing} apart", top, ("--apart", mixing)))
-        ways.append(Way(f"N = {top}, all apart", top, ("--apart", "sampling,training,cores")))
+        everything = ("--apart", "sampling", "--apart", "training", "--apart", "cores")
+        ways.append(Way(f"N = {top}, all apart", top, everything))
     return ways
 
 

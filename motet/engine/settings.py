@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Literal
 
 from motet.engine.types import Dtype
+from motet.errors import BadConfig
 
 GIB = 1024**3
-Mixing = Literal["sampling", "training", "cores"]
+MIXINGS = ("sampling", "training", "cores")
 """One batch of many versions; one pass of many runs; one lane stepping in between the layers of the other's pass."""
 
 
@@ -29,4 +30,9 @@ class EngineSettings:
     pass_rows: int = 2048  # token budget of one training pass
     prompt_rows: int = 256  # prompt tokens in one sampling step
     max_waiting: int = 4096  # sampling requests in the queue; more are told to come again
-    apart: tuple[Mixing, ...] = ()  # for benchmarks: what runs are not to share
+    apart: tuple[str, ...] = ()  # for benchmarks: the kinds of sharing (MIXINGS) to give up
+
+    def __post_init__(self) -> None:
+        """BadConfig where a kind of sharing has no such name."""
+        if unknown := set(self.apart) - set(MIXINGS):
+            raise BadConfig(f"apart knows {', '.join(MIXINGS)}, not {', '.join(sorted(unknown))}")
