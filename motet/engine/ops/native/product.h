@@ -23,7 +23,7 @@ struct Blocks {
     Blocks(int64_t N, const Adapters &ad) {
         int64_t together = ceil_div(N, MAX_ROWS), apart = 0;
         for (int64_t s = 0; s < ad.count; s++) apart += ceil_div(ad.bounds[s + 1] - ad.bounds[s], MAX_ROWS);
-        if (ad.count && apart * 5 <= together * 8 + 5)  // blocks that end where adapters do are worth some more
+        if (ad.count && apart * 20 <= together * 21)  // blocks that end where adapters do, if they are hardly more
             for (int64_t s = 0; s < ad.count; s++) cut(ad.bounds[s], ad.bounds[s + 1]);
         else cut(0, N);
         for (int64_t b = 0, s = 0; b < count(); b++) {
