@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 from typing import Annotated
 
@@ -21,6 +22,9 @@ def run(
     """Run one or many experiments side by side."""
     from motet.lab.experiments.sweep import run_file
 
+    # A polite kill is a Ctrl-C, so that a server in the background never outlives its client.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     try:
         code = run_file(file, base_url, out, Console(markup=False, emoji=False, highlight=False))
     except MotetError as error:

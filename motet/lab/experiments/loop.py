@@ -31,21 +31,21 @@ async def run_experiment(
         training = await create_run(service, door.model, experiment)
         tokenizer = await asyncio.to_thread(training.get_tokenizer)
         loop = Loop(experiment, training, tokenizer)
-        policy = await loop.publish()
+        await loop.publish()
         if experiment.eval_problems:
             progress.enter("evaluating")
-            progress.start = await baselines.get(experiment, loop.tasks, policy)
+            progress.start = await baselines.get(experiment, loop.tasks, loop.policy)
             record.accuracy("start", progress.start)
         progress.enter("running")
         for step in range(1, experiment.steps + 1):
-            policy, metrics, groups = await loop.step(step, policy)
-            progress.history.append(metrics)
-            record.metrics(metrics)
-            record.rollouts(step, groups, tokenizer)
+            done = await loop.step(step)
+            progress.history.append(done.metrics)
+            record.metrics(done.metrics)
+            record.rollouts(step, done.groups, tokenizer)
         progress.trained = time.monotonic()
         if experiment.eval_problems:
             progress.enter("evaluating")
-            progress.end = await evaluate(loop.tasks, policy, experiment.eval_problems)
+            progress.end = await evaluate(loop.tasks, loop.policy, experiment.eval_problems)
             record.accuracy("end", progress.end)
         progress.enter("done")
 
@@ -54,7 +54,6 @@ async def run_experiment(
 class Trained:
     """What the trainer said of one step."""
 
-    policy: TinkerPolicy  # the version published after it
     loss: float
     grad_norm: float | None
     mismatch: list[float]  # |trainer - sampler| log-probability of every token that carried an advantage
@@ -63,8 +62,18 @@ class Trained:
     publishing: float
 
 
+@dataclass(frozen=True)
+class Step:
+    """What came of one step."""
+
+    metrics: StepMetrics
+    groups: list[Group]
+
+
 class Loop:
-    """Roll out, train, publish: the three phases of a step and what they need."""
+    """Roll out, train, publish: the three phases of a step and what they need. `policy` is the newest version."""
+
+    policy: TinkerPolicy
 
     def __init__(
         self, experiment: Experiment, training: tinker.TrainingClient, tokenizer: PreTrainedTokenizerBase
@@ -75,27 +84,26 @@ class Loop:
         self._version = 0
         self.tasks: Tasks = experiment.environment.build(tokenizer, experiment.seed)
 
-    async def publish(self) -> TinkerPolicy:
-        """Turn the run's weights into a version, and the version into a policy."""
+    async def publish(self) -> None:
+        """Turn the run's weights into a version, and the version into the policy."""
         client = await self._training.save_weights_and_get_sampling_client()
         self._version += 1
-        return TinkerPolicy(client, self._tokenizer, self._experiment.temperature)
+        self.policy = TinkerPolicy(client, self._tokenizer, self._experiment.temperature)
 
-    async def step(self, step: int, policy: TinkerPolicy) -> tuple[TinkerPolicy, StepMetrics, list[Group]]:
-        """One step of the experiment with `policy`, and the policy that comes out of it."""
+    async def step(self, step: int) -> Step:
+        """One step of the experiment: it samples with one policy and leaves the next one."""
         version = self._version
         began = time.monotonic()
-        played = await self._roll_out(step, policy)
+        played = await self._roll_out(step)
         seconds = Seconds(sampling=time.monotonic() - began)
         batch = self._experiment.algorithm.batch(played.groups)
         trained = await self._train(batch) if batch.data else None
         if trained is not None:
-            policy = trained.policy
             seconds.training, seconds.waiting = trained.training, trained.waiting
             seconds.publishing = trained.publishing
-        return policy, _measured(step, version, played, batch, trained, seconds), played.groups
+        return Step(_measured(step, version, played, batch, trained, seconds), played.groups)
 
-    async def _roll_out(self, step: int, policy: TinkerPolicy) -> Played:
+    async def _roll_out(self, step: int) -> Played:
         """All groups of a step at once; problems follow each other through the steps."""
         size, samples = self._experiment.problems, self._experiment.samples
         first = (step - 1) * size
@@ -103,7 +111,7 @@ class Loop:
             play_group(
                 index,
                 [self.tasks.train(index) for _ in range(samples)],
-                policy,
+                self.policy,
                 mix(self._experiment.seed, index),
             )
             for index in range(first, first + size)
@@ -120,12 +128,11 @@ class Loop:
                 grad_clip_norm=self._experiment.grad_clip,
             )
         )
-        output, stepped, policy = await asyncio.gather(passing, _timed(stepping), self.publish())
+        output, stepped, _ = await asyncio.gather(passing, _timed(stepping), self.publish())
         training = stepped.at - began
         working = _metric(output.metrics, "seconds")
         waiting = max(0.0, training - working) if working is not None else 0.0
         return Trained(
-            policy=policy,
             loss=output.metrics["loss:sum"],
             grad_norm=_metric(stepped.result.metrics or {}, "grad_norm"),
             mismatch=_mismatch(batch.data, output),

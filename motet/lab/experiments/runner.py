@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -21,10 +20,7 @@ from motet.lab.experiments.table import watch
 async def run_all(
     experiments: Sequence[Experiment], rows: Sequence[Progress], door: Door, folder: Path, console: Console
 ) -> None:
-    """Run them concurrently until the last is over. Cancelled (Ctrl-C, SIGTERM): each is stopped cleanly."""
-    whole = asyncio.current_task()
-    assert whole is not None
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, whole.cancel)
+    """Run them concurrently until the last is over. Cancelled (Ctrl-C): each is stopped cleanly."""
     baselines = Baselines()
     watching = asyncio.create_task(watch(rows, console))
     running = [
