@@ -1,13 +1,13 @@
 """Every error that Motet raises on purpose.
 
-    MotetError
-    ├── UserError (also ValueError)    the caller can mend it; the message says how
-    │   ├── BadRequest                 the request itself is wrong
-    │   ├── NotFound (also LookupError)  no such run, version, model or file
-    │   └── BadConfig                  a setting or an experiment file is wrong
-    ├── Busy                           a bounded queue is full; try again later
-    ├── Cancelled                      the caller took the request back
-    └── EngineFault                    ours: the engine died, a file is torn, a check failed
+MotetError
+├── UserError (also ValueError)    the caller can mend it; the message says how
+│   ├── BadRequest                 the request itself is wrong
+│   ├── NotFound (also LookupError)  no such run, version, model or file
+│   └── BadConfig                  a setting or an experiment file is wrong
+├── Busy                           a bounded queue is full; try again later
+├── Cancelled                      the caller took the request back
+└── EngineFault                    ours: the engine died, a file is torn, a check failed
 """
 
 
