@@ -74,13 +74,6 @@ class Queues:
                 "train_requests_waiting": sum(len(queue) for queue in self._runs.values()),
             }
 
-    def drain(self) -> list[Pending]:
-        """Everything that is left, taken out."""
-        with self._changed:
-            left = [pending for queue in self._runs.values() for pending in queue]
-            self._runs.clear()
-            return left
-
     def next(self, cut: Callable[[Pending], None]) -> Pending | TrainPass | None:
         """Wait for work: one short request, or a pass. None: the queues are closed.
 

