@@ -34,7 +34,8 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "engine.opening": ("engine",),
     "engine.process": ("engine",),
     "service.wire": (*ENGINE, "engine.core.requests"),
-    "service.http": (*DOOR, "service.wire"),
+    "service.catalog": (),
+    "service.http": (*DOOR, "service.wire", "service.catalog"),
     "lab.envs": (),
     "lab.algorithms": ("lab.envs",),
     "lab.experiments": ("lab.envs", "lab.algorithms"),
@@ -51,7 +52,7 @@ OWNERS: dict[str, tuple[str, ...]] = {
     "ray": ("engine.backends",),
     "triton": ("engine.ops",),
     "fastapi": ("service.http",),
-    "sqlalchemy": ("engine.core",),
+    "sqlalchemy": ("service.catalog",),
     "tinker": ("lab", "service.wire", "bench", "cli"),
 }
 TORCHLESS = ("service", "engine.types", "engine.settings", "engine.core.requests", "engine.core.channel")

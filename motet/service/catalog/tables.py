@@ -1,0 +1,126 @@
+"""The catalog's tables. Times are UTC, without a zone; JSON columns hold small dictionaries; large bytes are files."""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    JSON,
+    Boolean,
+    Column,
+    DateTime,
+    Float,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+)
+
+metadata = MetaData()
+
+# A client's visit.
+sessions = Table(
+    "sessions",
+    metadata,
+    Column("id", String, primary_key=True),
+    Column("tenant", String, nullable=False),
+    Column("about", JSON, nullable=False),  # the client's user_metadata
+    Column("display_name", String),
+    Column("created", DateTime, nullable=False),
+    Column("finished", Boolean, nullable=False),
+)
+
+# A run and where its training state can be had: the newest snapshot, else a fresh adapter of its seed.
+runs = Table(
+    "runs",
+    metadata,
+    Column("id", String, primary_key=True),
+    Column("session", String, nullable=False),
+    Column("tenant", String, nullable=False),
+    Column("about", JSON, nullable=False),
+    Column("base", String, nullable=False),  # hash of the base model that it was made on
+    Column("shape", JSON, nullable=False),
+    Column("seed", Integer),
+    Column("snapshot", String),  # folder, relative to the data folder
+    Column("snapshot_step", Integer, nullable=False),
+    Column("forgotten", Integer, nullable=False),  # requests up to this number may have no row any more
+    Column("created", DateTime, nullable=False),
+)
+
+# What the optimizer did since the snapshot.
+steps = Table(
+    "steps",
+    metadata,
+    Column("run", String, primary_key=True),
+    Column("step", Integer, primary_key=True),
+    Column("adam", JSON, nullable=False),
+    Column("gradient", String, nullable=False),  # file, relative to the data folder
+)
+
+# A request, from its acceptance until its result is forgotten; a forward_backward at least until the next step.
+requests = Table(
+    "requests",
+    metadata,
+    Column("id", String, primary_key=True),
+    Column("tenant", String, nullable=False),
+    Column("owner", String, nullable=False),  # a run, a sampler or a session
+    Column("number", Integer, nullable=False),
+    Column("kind", String, nullable=False),
+    Column("body", LargeBinary),  # None: in a file, or not needed any more
+    Column("reply", LargeBinary),  # None: in a file, or not there (yet)
+    Column("media", String),  # of the reply; None while the request is on its way
+    Column("accumulates", String),  # fingerprint under which its gradient was added to the run's, until the next step
+    Column("accepted", DateTime, nullable=False),
+)
+Index("requests_by_owner", requests.c.owner)
+
+# A published version, and the PEFT folder that holds it.
+versions = Table(
+    "versions",
+    metadata,
+    Column("name", String, primary_key=True),
+    Column("run", String, nullable=False),
+    Column("number", Integer, nullable=False),
+    Column("content_hash", String, nullable=False),
+    Column("seconds", Float, nullable=False),
+    Column("nameless", Boolean, nullable=False),
+    Column("folder", String, nullable=False),
+    Column("time", DateTime, nullable=False),
+)
+
+samplers = Table(
+    "samplers",
+    metadata,
+    Column("id", String, primary_key=True),
+    Column("session", String, nullable=False),
+    Column("tenant", String, nullable=False),
+    Column("version", String),
+    Column("follows", String),  # a run, for the inflight kind
+    Column("model_path", String),
+)
+
+checkpoints = Table(
+    "checkpoints",
+    metadata,
+    Column("path", String, primary_key=True),
+    Column("run", String, nullable=False),
+    Column("kind", String, nullable=False),
+    Column("name", String, nullable=False),
+    Column("folder", String, nullable=False),
+    Column("about", JSON, nullable=False),
+    Column("size", Integer, nullable=False),
+    Column("public", Boolean, nullable=False),
+    Column("time", DateTime, nullable=False),
+    Column("expires", DateTime),
+)
+
+# API keys: only digests are kept.
+keys = Table(
+    "keys",
+    metadata,
+    Column("id", String, primary_key=True),  # the first characters of the key, for people
+    Column("digest", String, nullable=False, unique=True),
+    Column("tenant", String, nullable=False),
+    Column("created", DateTime, nullable=False),
+    Column("revoked", DateTime),
+)
