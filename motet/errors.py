@@ -3,6 +3,7 @@
 MotetError
 ├── UserError (also ValueError)    the caller can mend it; the message says how
 │   ├── BadRequest                 the request itself is wrong
+│   │   └── NotFinite              the gradient has NaN or infinite values: no step, and it is cleared
 │   ├── NotFound (also LookupError)  no such run, version, model or file
 │   └── BadConfig                  a setting or an experiment file is wrong
 ├── Busy                           a bounded queue is full; try again later
@@ -21,6 +22,10 @@ class UserError(MotetError, ValueError):
 
 class BadRequest(UserError):
     """The request is wrong: it fails alone, and nothing else is touched."""
+
+
+class NotFinite(BadRequest):
+    """An optimizer step found NaN or infinite values: it was not taken, and the gradient is cleared."""
 
 
 class NotFound(UserError, LookupError):

@@ -13,6 +13,7 @@ from motet.engine.core.floor import Floor
 from motet.engine.core.queues import Queues
 from motet.engine.models.base import open_base_model
 from motet.engine.models.config import ModelConfig
+from motet.engine.models.fingerprint import fingerprint
 from motet.engine.sampler.blocks import BLOCK, BlockTable
 from motet.engine.sampler.sampler import Sampler
 from motet.engine.sampler.scheduler import Scheduler
@@ -67,6 +68,8 @@ def open_backend(settings: EngineSettings, breathe: Callable[[], None]) -> Local
         parameters=decoder.parameters(),
         end_tokens=config.end_tokens,
         max_rank=settings.max_rank,
+        base_hash=base.hash,
+        fingerprint=fingerprint(base.hash, decoder.dtype, decoder.device),
     )
     return LocalBackend(info, decoder, store, sampler, Trainer(decoder, breathe), cores, settings.pass_rows)
 

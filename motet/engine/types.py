@@ -96,9 +96,19 @@ class TrainResult:
 
 @dataclass(frozen=True)
 class StepResult:
-    """What an optimizer step gives: grad_norm before clipping, step number, and so on."""
+    """What an optimizer step gives: grad_norm before clipping, learning rate, and so on."""
 
     metrics: dict[str, float]
+    step: int  # steps that the run has taken, this one included
+
+
+@dataclass(frozen=True)
+class RunState:
+    """Where a restored run stands."""
+
+    shape: AdapterShape
+    step: int
+    has_gradient: bool  # its snapshot was taken while a gradient was accumulating, and no step came after it
 
 
 @dataclass(frozen=True)
@@ -152,3 +162,5 @@ class BaseInfo:
     parameters: int
     end_tokens: tuple[int, ...]
     max_rank: int
+    base_hash: str  # of the weight files and the configuration
+    fingerprint: str  # of all that bits depend on: two engines with equal ones compute the same gradient

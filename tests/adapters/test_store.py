@@ -29,7 +29,6 @@ def store(tmp_path: Path) -> AdapterStore:
         tmp_path / "spill",
         budget_bytes=600_000,
         max_rank=16,
-        passing_versions=2,
     )
 
 
@@ -81,11 +80,11 @@ def test_an_unready_run_is_on_its_way(store: AdapterStore) -> None:
 
 def test_a_version_stays_what_it_was(store: AdapterStore) -> None:
     run = store.create_run("run", AdapterShape(rank=8), seed=1)
-    first = store.publish(run, "v1", keep=True)
+    first = store.publish(run, "v1")
     kept = first.flat.clone()
     held = store.acquire("v1")
     touch(run, 1.0)
-    second = store.publish(run, "v2", keep=True)
+    second = store.publish(run, "v2")
     assert (first.number, second.number) == (1, 2) and first.content_hash != second.content_hash
     store.drop_version("v1")
     for i in range(12):
@@ -100,25 +99,13 @@ def test_a_version_stays_what_it_was(store: AdapterStore) -> None:
 def test_a_version_on_disk_comes_back_bit_for_bit(store: AdapterStore) -> None:
     run = store.create_run("run", AdapterShape(rank=8), seed=1)
     touch(run, 1.0)
-    kept = store.publish(run, "v", keep=True).flat.clone()
+    kept = store.publish(run, "v").flat.clone()
     for i in range(12):
         store.create_run(f"other-{i}", AdapterShape(rank=16), seed=i)
     time.sleep(0.3)
     version = store.acquire("v")
     store.wait_for(version)
     assert torch.equal(version.flat, kept) and version.file.exists()
-
-
-def test_passing_versions_go_when_newer_ones_stand(store: AdapterStore) -> None:
-    run = store.create_run("run", AdapterShape(rank=2), seed=1)
-    for name in ("a", "b", "kept", "c"):
-        store.publish(run, name, keep=name == "kept")
-    for name, there in {"a": False, "b": True, "kept": True, "c": True}.items():
-        if there:
-            store.release(store.acquire(name))
-        else:
-            with pytest.raises(NotFound):
-                store.acquire(name)
 
 
 def test_shapes_that_cannot_be(store: AdapterStore) -> None:

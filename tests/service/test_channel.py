@@ -18,7 +18,7 @@ from motet.engine.core.requests import DropRun, DropVersion, Request, Sample, St
 from motet.engine.types import BaseInfo, SamplingParams
 from motet.errors import BadConfig, BadRequest, Busy, Cancelled, EngineFault, NotFound
 
-INFO = BaseInfo("tiny", "/tiny", 320, 128, "float32", 1, (2,), 8)
+INFO = BaseInfo("tiny", "/tiny", 320, 128, "float32", 1, (2,), 8, "hash", "print")
 
 
 class SmallEngine:

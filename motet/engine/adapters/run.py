@@ -30,7 +30,6 @@ class Run:
         self.step = 0
         self.has_gradient = False
         self.published = 0  # versions so far
-        self.passing_versions: list[str] = []  # those that newer ones may push out
         self._dtype = dtype
         self._device = str(master.device)
         self._file = file

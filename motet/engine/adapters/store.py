@@ -32,7 +32,6 @@ class AdapterStore:
         folder: Path,
         budget_bytes: int,
         max_rank: int,
-        passing_versions: int = 8,
     ) -> None:
         self.residency = Residency(budget_bytes)
         self._config = config
@@ -40,7 +39,6 @@ class AdapterStore:
         self._device = device
         self._folder = folder
         self._max_rank = max_rank
-        self._passing_versions = passing_versions  # how many a run keeps of those not meant to stay
         self._runs: dict[str, Run] = {}
         self._versions: dict[str, Version] = {}
         self._layouts: dict[AdapterShape, Layout] = {}
@@ -102,15 +100,10 @@ class AdapterStore:
         self.residency.remove(run.key)
         run.forget()
 
-    def publish(self, run: Run, name: str, keep: bool) -> Version:
+    def publish(self, run: Run, name: str) -> Version:
         """Copy the weights as the kernels read them into a new version, and turn the name to it."""
         run.published += 1
-        version = self.add_version(name, run.published, run.layout, run.compute.clone())
-        if not keep:
-            run.passing_versions.append(name)
-            while len(run.passing_versions) > self._passing_versions:
-                self.drop_version(run.passing_versions.pop(0))
-        return version
+        return self.add_version(name, run.published, run.layout, run.compute.clone())
 
     def add_version(self, name: str, number: int, layout: Layout, flat: Tensor) -> Version:
         """A version of given weights; one that had the name before ends with its last holder."""

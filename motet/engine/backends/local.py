@@ -104,13 +104,13 @@ class LocalBackend:
         check_adam(adam)
         state = self._store.run(run)
         with self._store.training([state]):
-            return StepResult(adamw_step(state, adam))
+            return StepResult(adamw_step(state, adam), state.step)
 
-    def publish(self, run: str, version: str, keep: bool) -> PublishResult:
+    def publish(self, run: str, version: str) -> PublishResult:
         began = time.perf_counter()
         state = self._store.run(run)
         with self._store.training([state]):
-            published = self._store.publish(state, version, keep)
+            published = self._store.publish(state, version)
         return self._told(published, began)
 
     def save_run(self, run: str, folder: Path) -> None:
@@ -189,11 +189,12 @@ class LocalBackend:
         finally:
             self._store.release(held)
 
-    def load_version(self, version: str, folder: Path) -> PublishResult:
+    def load_version(self, version: str, folder: Path, number: int) -> PublishResult:
         began = time.perf_counter()
         loaded = load_peft(folder, self._decoder.config)
         layout = self._store.layout(loaded.layout.shape)
-        return self._told(self._store.add_version(version, 1, layout, loaded.flat.to(self._decoder.dtype)), began)
+        flat = loaded.flat.to(self._decoder.dtype)
+        return self._told(self._store.add_version(version, number, layout, flat), began)
 
     def drop_version(self, version: str) -> None:
         self._store.drop_version(version)

@@ -24,10 +24,11 @@ from typing import Any, BinaryIO, Protocol
 
 from motet.engine.core.requests import Request
 from motet.engine.types import BaseInfo
-from motet.errors import BadConfig, BadRequest, Busy, Cancelled, EngineFault, MotetError, NotFound, UserError
+from motet.errors import BadConfig, BadRequest, Busy, Cancelled, EngineFault, MotetError, NotFinite, NotFound, UserError
 
 HEADER = struct.Struct("!Q")
-ERRORS = {kind.__name__: kind for kind in (BadRequest, NotFound, BadConfig, UserError, Busy, Cancelled, EngineFault)}
+KINDS = (NotFinite, BadRequest, NotFound, BadConfig, UserError, Busy, Cancelled, EngineFault)
+ERRORS = {kind.__name__: kind for kind in KINDS}
 log = logging.getLogger(__name__)
 
 

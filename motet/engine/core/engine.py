@@ -202,8 +202,8 @@ class Engine:
                 return backend.create_run(run, shape, seed)
             case OptimStep(run, adam):
                 return backend.optim_step(run, adam)
-            case Publish(run, version, keep):
-                return backend.publish(run, version, keep)
+            case Publish(run, version):
+                return backend.publish(run, version)
             case SaveRun(run, folder):
                 return backend.save_run(run, Path(folder))
             case LoadRun(run, folder, optimizer):
@@ -212,8 +212,8 @@ class Engine:
                 return backend.drop_run(run)
             case SaveVersion(version, folder):
                 return backend.save_version(version, Path(folder))
-            case LoadVersion(version, folder):
-                return backend.load_version(version, Path(folder))
+            case LoadVersion(version, folder, number):
+                return backend.load_version(version, Path(folder), number)
             case DropVersion(version):
                 return backend.drop_version(version)
             case Stats():

@@ -32,27 +32,31 @@ class ForwardBackward:
 
 @dataclass(frozen=True)
 class OptimStep:
-    """One AdamW step on the accumulated gradient, which it clears. Gives StepResult."""
+    """One AdamW step on the accumulated gradient, which it clears. Gives StepResult.
+
+    With `journal` the step is taken once the gradient, before clipping, stands in that file. EngineFault: it could not
+    be written; nothing has changed. NotFinite: the step was not taken, the gradient is cleared, there is no file.
+    """
 
     run: str
     adam: AdamW
+    journal: str | None = None
 
 
 @dataclass(frozen=True)
 class Publish:
-    """Turn the run's weights into a version named `version`, in memory. Gives PublishResult.
-
-    Without `keep` it may go once eight newer ones of its run stand.
-    """
+    """Turn the run's weights into a version named `version`, in memory. Gives PublishResult."""
 
     run: str
     version: str
-    keep: bool = True
 
 
 @dataclass(frozen=True)
 class SaveRun:
-    """Write weights (and optimizer state) to a new folder, whole or not at all. Gives None."""
+    """Write weights and optimizer state, a gradient that accumulates too, to a new folder, whole or not at all.
+
+    Gives None. The run goes on as soon as its state is copied. EngineFault: the disk would not have it.
+    """
 
     run: str
     folder: str
@@ -68,8 +72,45 @@ class LoadRun:
 
 
 @dataclass(frozen=True)
+class FreshAdapter:
+    """Where a run began: with weights drawn from a seed."""
+
+    shape: AdapterShape
+    seed: int
+
+
+@dataclass(frozen=True)
+class SavedRun:
+    """Where a run began, or stood last: in a folder that SaveRun wrote, taken with or without its optimizer state."""
+
+    folder: str
+    optimizer: bool = True
+
+
+@dataclass(frozen=True)
+class JournaledStep:
+    """A step that was taken: the file of its gradient, and its settings."""
+
+    file: str
+    adam: AdamW
+
+
+@dataclass(frozen=True)
+class RestoreRun:
+    """A run as it was: from its origin, the journaled steps taken again in order. Gives RunState.
+
+    EngineFault: a file is missing, torn or of another shape; no run is made.
+    """
+
+    run: str
+    origin: FreshAdapter | SavedRun
+    steps: tuple[JournaledStep, ...] = ()
+    published: int = 0  # versions so far: the next one has the number after it
+
+
+@dataclass(frozen=True)
 class SaveVersion:
-    """Write a version as a PEFT folder. Gives None."""
+    """Write a version as a PEFT folder. Gives None. EngineFault: the disk would not have it."""
 
     version: str
     folder: str
@@ -77,10 +118,11 @@ class SaveVersion:
 
 @dataclass(frozen=True)
 class LoadVersion:
-    """A version from a PEFT folder. Gives PublishResult."""
+    """A version from a PEFT folder. Gives PublishResult, with the content hash that it was published under."""
 
     version: str
     folder: str
+    number: int = 1  # its number within its run
 
 
 @dataclass(frozen=True)
@@ -115,5 +157,5 @@ class Stats:
     """Counters and gauges of the engine. Gives dict[str, float]."""
 
 
-TrainRequest = CreateRun | ForwardBackward | OptimStep | Publish | SaveRun | LoadRun | DropRun
+TrainRequest = CreateRun | ForwardBackward | OptimStep | Publish | SaveRun | LoadRun | RestoreRun | DropRun
 Request = TrainRequest | SaveVersion | LoadVersion | DropVersion | Sample | Stats

@@ -12,6 +12,7 @@ from motet.engine.models.config import read_config
 from motet.engine.models.decoder import Decoder
 from motet.engine.models.default import DEFAULT_MODEL, HUB_FILES, HUB_NAME, default_model_folder
 from motet.engine.models.dtype import choose_dtype
+from motet.engine.models.fingerprint import base_hash
 from motet.engine.models.loading import FolderWeights
 from motet.engine.models.tokenizer import open_tokenizer, token_bytes
 from motet.engine.models.weights import check_weights
@@ -28,6 +29,7 @@ class BaseModel:
     decoder: Decoder
     folder: Path
     token_bytes: list[bytes]
+    hash: str  # of the weight files and the configuration
 
 
 def resolve(model: str) -> Path:
@@ -58,4 +60,4 @@ def open_base_model(model: str, dtype: Dtype, device: str) -> BaseModel:
     check_weights(weights, config)
     pieces = token_bytes(open_tokenizer(folder))
     decoder = Decoder(config, weights, choose_dtype(dtype, device), device)
-    return BaseModel(decoder, folder, pieces)
+    return BaseModel(decoder, folder, pieces, base_hash(weights))

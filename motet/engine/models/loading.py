@@ -41,6 +41,11 @@ class FolderWeights(Mapping[str, Tensor]):
         except (SafetensorError, OSError) as error:
             raise self._torn(self._file_of[name], error) from error
 
+    @property
+    def files(self) -> list[str]:
+        """The names of the files that hold them."""
+        return sorted(set(self._file_of.values()))
+
     def header(self, name: str) -> Header:
         """The header of a tensor, without its numbers."""
         try:

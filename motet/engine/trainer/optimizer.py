@@ -8,7 +8,7 @@ import torch
 
 from motet.engine.adapters.run import Run
 from motet.engine.types import AdamW
-from motet.errors import BadRequest
+from motet.errors import NotFinite
 
 
 @torch.no_grad()
@@ -16,13 +16,13 @@ def adamw_step(run: Run, adam: AdamW) -> dict[str, float]:
     """One step (Loshchilov & Hutter 2019, algorithm 2), in place; the gradient is cleared.
 
     The norm is clipped first, then the moments are updated; without a gradient the step is one with gradient zero.
-    BadRequest where the gradient is not finite: the weights stay, the gradient is cleared.
+    NotFinite: the gradient has NaN or infinite values: the weights stay, the gradient is cleared.
     """
     gradient = run.gradient if run.gradient is not None else torch.zeros_like(run.master)
     norm = float(torch.linalg.vector_norm(gradient, dtype=torch.float64))
     if not math.isfinite(norm):
         run.clear_gradient()
-        raise BadRequest(
+        raise NotFinite(
             f"the gradient of {run.name} is not finite: the step was not taken and the gradient is cleared; "
             "look for huge advantages or log-probabilities in the data since the last step"
         )

@@ -92,7 +92,7 @@ async def _publish_nameless(service: Service, run: Run, body: schemas.SaveForSam
         raise BadRequest(f"the kind {body.kind!r} is unknown: choose snapshot or inflight")
     session = service.registry.live_session(run.tenant, run.id.rpartition(":train:")[0])
     sampler_id = f"{session.id}:sample:{body.sampling_session_seq_id}"
-    published = await service.engine.call(Publish(run.id, sampler_id, keep=False))
+    published = await service.engine.call(Publish(run.id, sampler_id))
     if session.finished:  # meanwhile: nobody will ever sample from it
         service.let_go(DropVersion(sampler_id))
     sampler = Sampler(sampler_id, run.tenant, run.generation, version=sampler_id)
