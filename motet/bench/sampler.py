@@ -18,9 +18,10 @@ from motet.engine.adapters.run import Version
 from motet.engine.models.base import BaseModel, open_base_model
 from motet.engine.ops.logprobs import draw
 from motet.engine.sampler.blocks import BLOCK
+from motet.engine.sampler.prompt import PromptReport
 from motet.engine.sampler.runner import Runner
 from motet.engine.sampler.sequence import Chunk, Group, Sequence
-from motet.engine.types import AdapterShape, Dtype, SamplingParams
+from motet.engine.types import AdapterShape, Dtype, PromptQuery, SamplingParams
 
 COLUMNS = ("sequences", "adapters", "context", "ms a step", "tokens a second", "adapters' ms", "share of peak")
 
@@ -48,7 +49,8 @@ def _chunks(point: Point, context: int, versions: list[Version]) -> list[Chunk]:
     for i in range(point.sequences):
         version = versions[i % point.adapters] if point.adapters else None
         prompt = rng.integers(0, 1000, context)
-        group = Group(prompt, SamplingParams(), 0, 1, 1, frozenset(), (), version, False, 0, 0, lambda group: None)
+        report = PromptReport(PromptQuery(), prompt, 1.0, 0, vocabulary=1000)
+        group = Group(prompt, SamplingParams(), 0, 1, 1, frozenset(), (), version, report, 0, lambda group: None)
         sequence = Sequence(group, 0, prompt.tolist(), context - 1, list(range(i * blocks, (i + 1) * blocks)))
         chunks.append(Chunk(sequence, context - 1, 1))
     return chunks

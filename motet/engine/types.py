@@ -113,10 +113,39 @@ class RunState:
 
 @dataclass(frozen=True)
 class TopLogprobs:
-    """The k most likely tokens at each place: both (places, k); an empty cell is token 0, -99999."""
+    """k tokens at each place, with their log-probabilities: both (places, k); an empty cell is token 0, -99999."""
 
     tokens: IntArray
     logprobs: FloatArray
+
+
+@dataclass(frozen=True)
+class GivenTokens:
+    """Tokens to score at places of a prompt: both (cells), places ascending and from 1 on."""
+
+    places: IntArray
+    tokens: IntArray
+
+
+@dataclass(frozen=True)
+class PromptQuery:
+    """What to tell of a prompt, at each place but the first, which follows nothing. Set by the client."""
+
+    logprobs: bool = False  # of the prompt's own tokens
+    top: int = 0  # so many of the likeliest tokens at each place
+    last: int | None = None  # logprobs and top of so many places at the end; None: of all
+    given: GivenTokens | None = None
+    draws: int = 0  # so many tokens drawn at each place, with replacement and at the request's temperature
+
+
+@dataclass(frozen=True)
+class PromptScores:
+    """The answer to a PromptQuery, None where it did not ask. Never tempered."""
+
+    logprobs: FloatArray | None = None  # (T); NaN where nothing is told
+    top: TopLogprobs | None = None  # (T, top)
+    given: FloatArray | None = None  # (cells)
+    drawn: TopLogprobs | None = None  # (T - 1, draws), from place 1 on
 
 
 @dataclass(frozen=True)
@@ -131,12 +160,11 @@ class SampledSequence:
 
 @dataclass(frozen=True)
 class SampleResult:
-    """All samples of one request. prompt_logprobs has the prompt's length; its first entry is NaN."""
+    """All samples of one request."""
 
     sequences: list[SampledSequence]
     version_number: int  # of the version that wrote it; 0 is the base model
-    prompt_logprobs: FloatArray | None = None
-    prompt_top: TopLogprobs | None = None
+    prompt: PromptScores = PromptScores()
     prompt_cache_hit_tokens: int = 0
 
 

@@ -252,8 +252,8 @@ def test_sampling_and_its_errors(client: Client) -> None:
     assert sample(client, sampler, 0, num_samples=2) == promise
     answer = deserialize_sample_response(client.read(promise).content)
     assert [len(sequence.tokens) for sequence in answer.sequences] == [4, 4]
-    failed = client.read(sample(client, sampler, 1, prompt_alt_tokens_k=2)).json()
-    assert failed["category"] == "user" and "not available here yet" in failed["error"]
+    failed = client.read(sample(client, sampler, 1, prompt_alt_tokens_k=-2)).json()
+    assert failed["category"] == "user" and "prompt_alt_tokens_k" in failed["error"]
     assert client.send("asample", sampling_session_id=sampler, seq_id=2).status_code == 422
     assert client.send("asample", sampling_session_id="nope", seq_id=2).status_code == 422
 

@@ -6,23 +6,28 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from tinker import types
+from tinker.lib.public_interfaces.sampling_client import _tensor_data_to_model
 from tinker.proto.response_conv import deserialize_sample_response
 
 from motet.engine.core.requests import Sample
-from motet.engine.types import SampledSequence, SampleResult, SamplingParams, TopLogprobs
+from motet.engine.types import PromptQuery, PromptScores, SampledSequence, SampleResult, SamplingParams, TopLogprobs
 from motet.errors import BadRequest
 from motet.service.wire import protobuf as pb
 from motet.service.wire import schemas
 from motet.service.wire.sampling import encode_sample_result, read_sample
 
 
-def read(params: dict[str, Any] | None = None, **fields: Any) -> Sample:
+def json_of(params: dict[str, Any] | None = None, **fields: Any) -> schemas.Sample:
     """Through the SDK's request, its JSON, and our schema."""
     given = {"sampling_session_id": "s", "seq_id": 2**40, "prompt": types.ModelInput.from_ints([3, 4, 5]), **fields}
     request = types.SampleRequest(sampling_params=types.SamplingParams(**(params or {})), **given)
-    body = schemas.Sample.model_validate(request.model_dump(exclude_none=True, mode="json"))
-    return read_sample(body, "v")
+    return schemas.Sample.model_validate(request.model_dump(exclude_none=True, mode="json"))
+
+
+def read(params: dict[str, Any] | None = None, **fields: Any) -> Sample:
+    return read_sample(json_of(params, **fields), "v")
 
 
 def test_a_request_arrives_as_it_was_sent() -> None:
@@ -32,10 +37,12 @@ def test_a_request_arrives_as_it_was_sent() -> None:
         prompt_logprobs=True,
         topk_prompt_logprobs=2,
         topk_sample_logprobs=1,
+        prompt_logprobs_last_n=1,
+        prompt_alt_tokens_k=8,
     )
     assert got.params == SamplingParams(9, 0.5, 3, 0.9, 7, (), ("a", "b"))
-    assert (got.version, got.num_samples, got.prompt_logprobs) == ("v", 4, True)
-    assert (got.top_prompt_logprobs, got.top_sample_logprobs) == (2, 1)
+    assert (got.version, got.num_samples, got.top_sample_logprobs) == ("v", 4, 1)
+    assert got.query == PromptQuery(logprobs=True, top=2, last=1, draws=8)
     np.testing.assert_array_equal(got.prompt, [3, 4, 5])
 
 
@@ -52,7 +59,8 @@ def test_stops(stop: Any, tokens: Any, strings: Any) -> None:
     ("fields", "told"),
     [
         ({"prompt": types.ModelInput.from_ints([1, 2**40])}, "32 bits"),
-        ({"prompt_alt_tokens_k": 2}, "prompt_alt_tokens_k is not available"),
+        ({"prompt_alt_tokens_k": 10**9}, "prompt_alt_tokens_k"),
+        ({"record_stability_info": True}, "use importance_sampling, ppo or cispo"),
         ({"prompt_logprobs": True, "prompt_logprobs_last_n": 3}, "1 to 2"),
         ({"prompt_logprobs": True, "prompt_logprobs_last_n": 0}, "1 to 2"),
         ({"topk_prompt_logprobs": 10**9}, "topk_prompt_logprobs"),
@@ -83,8 +91,8 @@ def result() -> SampleResult:
     )
     first = SampledSequence(np.array([7, 8], np.int32), np.array([-0.5, -1], np.float32), "stop", top)
     second = SampledSequence(np.array([9], np.int32), np.array([-2], np.float32), "length")
-    scores = np.array([np.nan, -0.25, -0.75], np.float32)
-    return SampleResult([first, second], 5, scores, prompt_top, prompt_cache_hit_tokens=2)
+    scores = PromptScores(np.array([np.nan, -0.25, -0.75], np.float32), prompt_top, drawn=top)
+    return SampleResult([first, second], 5, scores, prompt_cache_hit_tokens=2)
 
 
 def test_an_answer_reads_back_in_the_sdk() -> None:
@@ -98,12 +106,52 @@ def test_an_answer_reads_back_in_the_sdk() -> None:
     assert answer.prompt_logprobs == [None, -0.25, -0.75]
     assert answer.topk_prompt_logprobs == [None, [(1, -1.0), (2, -2.0)], [(3, -3.0), (4, -4.0)]]
     assert answer.prompt_cache_hit_tokens == 2
+    assert answer.prompt_alt_tokens is not None and answer.target_prompt_logprobs is None
+    assert answer.prompt_alt_tokens.tokens.tolist() == [[1, 2], [3, 4]]
+    assert answer.prompt_alt_tokens.logprobs.tolist() == [[-1.0, -2.0], [-3.0, -4.0]]
     assert pb.SampleResponse.FromString(body).motet_version_number == 5
+    plain = deserialize_sample_response(encode_sample_result(SampleResult([], 0), None))
+    assert plain.prompt_logprobs is None and plain.topk_prompt_logprobs is None and plain.prompt_alt_tokens is None
 
 
-def test_only_the_last_n_are_scored() -> None:
-    answer = deserialize_sample_response(encode_sample_result(result(), 1))
-    assert answer.prompt_logprobs == [None, None, -0.75]
-    assert answer.topk_prompt_logprobs == [None, None, [(3, -3.0), (4, -4.0)]]
-    plain = SampleResult([], 0)
-    assert deserialize_sample_response(encode_sample_result(plain, None)).prompt_logprobs is None
+@pytest.mark.parametrize("sparse", [False, True])
+def test_given_tokens_travel_in_the_layout_they_were_asked_in(sparse: bool) -> None:
+    wide = torch.full((2, 40), -1)
+    wide[0, 3], wide[1, 0], wide[1, 39] = 11, 12, 0
+    tensor = types.TensorData.from_torch_sparse(wide, pad_value=-1) if sparse else types.TensorData.from_torch(wide)
+    assert (tensor.sparse_crow_indices is not None) == sparse
+    body = json_of(target_prompt_logprobs=_tensor_data_to_model(tensor))
+    given = read_sample(body, None).query.given
+    assert given is not None
+    assert (given.places.tolist(), given.tokens.tolist()) == ([1, 2, 2], [11, 12, 0])
+    scores = PromptScores(given=np.array([-1, -2, -3], np.float32))
+    answer = deserialize_sample_response(encode_sample_result(SampleResult([], 0, scores), body.target_prompt_logprobs))
+    assert answer.target_prompt_logprobs is not None
+    expected = torch.zeros(2, 40)
+    expected[0, 3], expected[1, 0], expected[1, 39] = -1, -2, -3
+    assert torch.equal(answer.target_prompt_logprobs.to_torch(), expected)
+    assert (answer.target_prompt_logprobs.sparse_crow_indices is not None) == sparse
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"shape": [3, 1]}, "2 rows"),
+        ({"shape": [2]}, "2 rows"),
+        ({"shape": [2, 2]}, "its shape says"),
+        ({"shape": [2, 2**60]}, "its shape says"),
+        ({"shape": None}, "2 rows"),
+        ({"dtype": "float32"}, "float32"),
+        ({"data": [-1, -1]}, "names no token"),
+        ({"data": [1, 2**70]}, "64 bits"),
+        ({"sparse_crow_indices": [0, 1]}, "crow_indices"),
+        ({"sparse_crow_indices": [0, 2**40, 2], "sparse_col_indices": [0, 0]}, "crow_indices"),
+        ({"sparse_crow_indices": [0, 1, 2], "sparse_col_indices": [0, 1]}, "col_indices"),
+        ({"sparse_crow_indices": [0, 1, 1], "sparse_col_indices": [0]}, "2 values"),
+    ],
+)
+def test_tokens_that_cannot_be_scored_are_refused(changes: dict[str, Any], told: str) -> None:
+    body = json_of().model_dump()
+    body["target_prompt_logprobs"] = {"data": [4, 5], "dtype": "int64", "shape": [2, 1], **changes}
+    with pytest.raises(BadRequest, match=told):
+        read_sample(schemas.Sample.model_validate(body), None)

@@ -21,6 +21,7 @@ from motet.engine.types import (
     Datum,
     IntArray,
     Loss,
+    PromptQuery,
     PublishResult,
     SampleResult,
     SamplingParams,
@@ -48,8 +49,7 @@ class SampleOrder:
     prompt: IntArray
     params: SamplingParams
     num_samples: int
-    prompt_logprobs: bool
-    top_prompt_logprobs: int
+    query: PromptQuery
     top_sample_logprobs: int
     done: Future[SampleResult]
 

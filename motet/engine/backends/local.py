@@ -21,7 +21,8 @@ from motet.engine.adapters.snapshot import load_snapshot, restore_run, save_snap
 from motet.engine.adapters.store import AdapterStore
 from motet.engine.backends.base import SampleOrder, TrainPart
 from motet.engine.models.decoder import Decoder
-from motet.engine.sampler.orders import check_prompt, group_result
+from motet.engine.sampler.orders import check_prompt, check_query, group_result
+from motet.engine.sampler.prompt import PromptReport
 from motet.engine.sampler.sampler import Sampler
 from motet.engine.sampler.sequence import Group
 from motet.engine.trainer.checks import check_adam, check_data
@@ -134,18 +135,19 @@ class LocalBackend:
     def begin_sample(self, order: SampleOrder) -> None:
         params, info = order.params, self.info
         check_prompt(order.prompt, params, order.num_samples, info.vocabulary, info.context)
+        check_query(order.query, len(order.prompt), info.vocabulary)
         room = info.context - len(order.prompt)
+        seed = secrets.randbits(63) if params.seed is None else params.seed
         group = Group(
             prompt=order.prompt,
             params=params,
-            seed=secrets.randbits(63) if params.seed is None else params.seed,
+            seed=seed,
             num_samples=order.num_samples,
             max_tokens=room if params.max_tokens is None else min(params.max_tokens, room),
             stop_tokens=frozenset(info.end_tokens if params.stop_tokens is None else params.stop_tokens),
             stop_bytes=tuple(stop.encode() for stop in params.stop_strings),
             version=None if order.version is None else self._store.acquire(order.version),
-            want_prompt_logprobs=order.prompt_logprobs,
-            top_prompt=order.top_prompt_logprobs,
+            report=PromptReport(order.query, order.prompt, params.temperature, seed, info.vocabulary),
             top_sample=order.top_sample_logprobs,
             on_done=lambda group: self._sampled(group, order.done),
         )

@@ -258,8 +258,7 @@ def _order(request: Sample, future: Future[Any]) -> SampleOrder:
         request.prompt,
         request.params,
         request.num_samples,
-        request.prompt_logprobs,
-        request.top_prompt_logprobs,
+        request.query,
         request.top_sample_logprobs,
         future,
     )

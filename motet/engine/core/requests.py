@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from motet.engine.types import AdamW, AdapterShape, Datum, IntArray, Loss, SamplingParams
+from motet.engine.types import AdamW, AdapterShape, Datum, IntArray, Loss, PromptQuery, SamplingParams
 
 
 @dataclass(frozen=True)
@@ -147,8 +147,7 @@ class Sample:
     prompt: IntArray  # T
     params: SamplingParams
     num_samples: int = 1
-    prompt_logprobs: bool = False
-    top_prompt_logprobs: int = 0
+    query: PromptQuery = PromptQuery()
     top_sample_logprobs: int = 0
 
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from motet.engine.sampler.sequence import Group
-from motet.engine.types import IntArray, SampleResult, SamplingParams, TopLogprobs
+from motet.engine.types import IntArray, PromptQuery, SampleResult, SamplingParams
 from motet.errors import BadRequest
 
 MAX_SAMPLES = 1024
@@ -44,24 +42,27 @@ def _check_stops(params: SamplingParams, vocabulary: int) -> None:
         raise BadRequest("a stop string is empty: leave it out")
 
 
+def check_query(query: PromptQuery, places: int, vocabulary: int) -> None:
+    """BadRequest says what of a prompt cannot be told."""
+    if query.top < 0 or query.draws < 0:
+        raise BadRequest("the number of likeliest tokens and that of drawn ones must be 0 or more")
+    if query.last is not None and not 1 <= query.last <= max(places - 1, 1):
+        raise BadRequest(f"the last {query.last} tokens cannot be scored: choose 1 to {places - 1}")
+    if query.given is None or len(query.given.tokens) == 0:
+        return
+    tokens, where = query.given.tokens, query.given.places
+    if int(tokens.min()) < 0 or int(tokens.max()) >= vocabulary:
+        worst = int(tokens.min()) if int(tokens.min()) < 0 else int(tokens.max())
+        raise BadRequest(f"the token {worst} cannot be scored: the vocabulary is 0 to {vocabulary - 1}")
+    if int(where.min()) < 1 or int(where.max()) >= places:
+        raise BadRequest(f"tokens can be scored at the places 1 to {places - 1} of this prompt")
+
+
 def group_result(group: Group) -> SampleResult:
     """All samples of a finished group, in order of their index."""
-    prompt_top = None
-    if group.top_prompt > 0:
-        parts = [_blank_top(group), *group.prompt_top]
-        prompt_top = TopLogprobs(
-            np.concatenate([part.tokens for part in parts]), np.concatenate([part.logprobs for part in parts])
-        )
     return SampleResult(
         sequences=[group.finished[index] for index in range(group.num_samples)],
         version_number=0 if group.version is None else group.version.number,
-        prompt_logprobs=np.asarray(group.prompt_logprobs, np.float32) if group.want_prompt_logprobs else None,
-        prompt_top=prompt_top,
+        prompt=group.report.result(),
         prompt_cache_hit_tokens=group.cache_hit,
     )
-
-
-def _blank_top(group: Group) -> TopLogprobs:
-    """The first token of a prompt follows nothing: its cells are empty."""
-    cells = (1, group.prompt_top[0].tokens.shape[1] if group.prompt_top else group.top_prompt)
-    return TopLogprobs(np.zeros(cells, np.int32), np.full(cells, -99999.0, np.float32))

@@ -10,13 +10,14 @@ import torch
 from torch import Tensor
 
 from motet.engine.models.decoder import Decoder
-from motet.engine.ops.logprobs import draw, log_normalizer
+from motet.engine.ops.logprobs import draw
+from motet.engine.sampler.prompt import top_logprobs
 from motet.engine.sampler.runner import Rows, Runner
 from motet.engine.sampler.scheduler import Scheduler
-from motet.engine.sampler.sequence import Chunk, Sequence
+from motet.engine.sampler.sequence import Sequence
 from motet.engine.sampler.stops import StopFinder
 from motet.engine.sampler.uniform import uniforms
-from motet.engine.types import StopReason, TopLogprobs
+from motet.engine.types import StopReason
 
 SCORE_ROWS = 128  # logits of at most so many prompt rows exist at a time
 
@@ -108,32 +109,18 @@ class Sampler:
         wanting = [i for i, member in enumerate(members) if member.group.top_sample > 0]
         for i in wanting:
             heat = float(temperature[i]) or 1.0
-            top = self._top(logits[i : i + 1] / heat, members[i].group.top_sample)
+            top = top_logprobs(logits[i : i + 1] / heat, members[i].group.top_sample)
             members[i].top_tokens.append(top.tokens[0])
             members[i].top_logprobs.append(top.logprobs[0])
-
-    def _top(self, logits: Tensor, k: int) -> TopLogprobs:
-        best = torch.topk(logits, min(k, logits.shape[1]), dim=1)
-        logprobs = best.values - log_normalizer(logits)[:, None]
-        return TopLogprobs(best.indices.int().cpu().numpy(), logprobs.cpu().numpy())
 
     def _score_prompts(self, rows: Rows) -> None:
         for i, chunk in enumerate(rows.chunks):
             if not chunk.scores:
                 continue
-            for start in range(0, chunk.count, SCORE_ROWS):
-                stop = min(start + SCORE_ROWS, chunk.count)
-                self._score(rows, chunk, np.arange(start, stop), int(rows.bounds[i]))
-
-    def _score(self, rows: Rows, chunk: Chunk, offsets: np.ndarray, first_row: int) -> None:
-        """Log-probabilities of the tokens that follow these rows of a prompt."""
-        group = chunk.sequence.group
-        logits = self._runner.logits(rows, offsets + first_row)
-        following = torch.from_numpy(group.prompt[chunk.start + offsets + 1].astype(np.int64)).to(logits.device)
-        picked = logits.gather(1, following[:, None])[:, 0] - log_normalizer(logits)
-        group.prompt_logprobs += picked.tolist()
-        if group.top_prompt > 0:
-            group.prompt_top.append(self._top(logits, group.top_prompt))
+            report = chunk.sequence.group.report
+            for start in range(max(report.first - 1 - chunk.start, 0), chunk.count, SCORE_ROWS):
+                offsets = np.arange(start, min(start + SCORE_ROWS, chunk.count))
+                report.note(chunk.start + start + 1, self._runner.logits(rows, rows.bounds[i] + offsets))
 
     def _count(self, rows: Rows) -> None:
         self.counts.steps += 1

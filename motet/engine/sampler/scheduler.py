@@ -145,11 +145,10 @@ class Scheduler:
     def _begin(self, group: Group) -> None:
         lead = group.lead = Sequence(group, -1, group.prompt.tolist())
         self._promised += self._lead_blocks(group)
-        if not group.want_prompt_logprobs:
-            lead.blocks = self._table.match(group.digests)
-            lead.remembered = len(lead.blocks)
-            lead.digest = group.digests[lead.remembered - 1] if lead.blocks else b""
-            lead.cached = group.cache_hit = lead.remembered * BLOCK
+        lead.blocks = self._table.match(group.digests[: (group.report.first - 1) // BLOCK])  # what is told must be run
+        lead.remembered = len(lead.blocks)
+        lead.digest = group.digests[lead.remembered - 1] if lead.blocks else b""
+        lead.cached = group.cache_hit = lead.remembered * BLOCK
         self._active.append(group)
 
     # -- births, blocks, ends ----------------------------------------------------------------------------------

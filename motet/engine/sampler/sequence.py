@@ -49,8 +49,7 @@ class Group:
     stop_tokens: frozenset[int]
     stop_bytes: tuple[bytes, ...]
     version: Version | None
-    want_prompt_logprobs: bool
-    top_prompt: int
+    report: PromptReport
     top_sample: int
     on_done: Callable[[Group], None]
     digests: list[bytes] = field(default_factory=list)  # of the prompt's full blocks, its last token left out
@@ -58,8 +57,6 @@ class Group:
     unborn: int = 0  # members that wait for the lead, or for space
     living: list[Sequence] = field(default_factory=list)
     finished: dict[int, SampledSequence] = field(default_factory=dict)
-    prompt_logprobs: list[float] = field(default_factory=lambda: [float("nan")])
-    prompt_top: list[TopLogprobs] = field(default_factory=list)
     cache_hit: int = 0
     cancelled: bool = False
 
@@ -78,7 +75,7 @@ class Chunk:
     """Tokens [start, start + count) of a sequence, to be run in one step.
 
     A member's chunk is its last token, and draws the next. A lead's chunk is a piece of the prompt, and scores it
-    where the request wants prompt log-probabilities.
+    from the place on that the request is told of: its row i tells of place i + 1.
     """
 
     sequence: Sequence
@@ -91,7 +88,7 @@ class Chunk:
 
     @property
     def scores(self) -> bool:
-        return not self.draws and self.sequence.group.want_prompt_logprobs
+        return not self.draws and self.start + self.count >= self.sequence.group.report.first
 
 
 @dataclass(frozen=True)

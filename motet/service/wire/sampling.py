@@ -7,39 +7,46 @@ from typing import Any, cast
 import numpy as np
 
 from motet.engine.core.requests import Sample
-from motet.engine.types import IntArray, SampledSequence, SampleResult, SamplingParams, TopLogprobs
+from motet.engine.types import IntArray, PromptQuery, SampledSequence, SampleResult, SamplingParams
 from motet.errors import BadRequest
 from motet.service.wire import protobuf as pb
 from motet.service.wire import schemas
-from motet.service.wire.tensors import encode_top
+from motet.service.wire.targets import encode_targets, read_targets
+from motet.service.wire.tensors import encode_dense, encode_top
+from motet.service.wire.training import STABLE_REINFORCE
 
 MAX_TOP = 256
-NOT_YET = {
-    "target_prompt_logprobs": "ask for topk_prompt_logprobs, or score the tokens with forward(cross_entropy)",
-    "prompt_alt_tokens_k": "ask for topk_prompt_logprobs",
-}
+TOPS = ("topk_prompt_logprobs", "topk_sample_logprobs", "prompt_alt_tokens_k")
 
 
 def read_sample(body: schemas.Sample, version: str | None) -> Sample:
     """The engine's request, for a version (None: the base model). BadRequest says what is wrong."""
-    for field, instead in NOT_YET.items():
-        if getattr(body, field):
-            raise BadRequest(f"{field} is not available here yet: {instead}")
-    for field in ("topk_prompt_logprobs", "topk_sample_logprobs"):
+    for field in TOPS:
         if not 0 <= getattr(body, field) <= MAX_TOP:
             raise BadRequest(f"{field} is {getattr(body, field)}: choose 0 to {MAX_TOP}")
+    if body.record_stability_info:
+        raise BadRequest(f"record_stability_info is for the loss stable_reinforce, and {STABLE_REINFORCE}")
     prompt = read_prompt(body.prompt)
-    last = body.prompt_logprobs_last_n
-    if last is not None and not 1 <= last <= max(len(prompt) - 1, 1):
-        raise BadRequest(f"prompt_logprobs_last_n is {last}: it must be 1 to {len(prompt) - 1}, the prompt less one")
     return Sample(
         version,
         prompt,
         _read_params(body.sampling_params),
         num_samples=body.num_samples,
-        prompt_logprobs=bool(body.prompt_logprobs),
-        top_prompt_logprobs=body.topk_prompt_logprobs,
+        query=_read_query(body, len(prompt)),
         top_sample_logprobs=body.topk_sample_logprobs,
+    )
+
+
+def _read_query(body: schemas.Sample, places: int) -> PromptQuery:
+    last = body.prompt_logprobs_last_n
+    if last is not None and not 1 <= last <= max(places - 1, 1):
+        raise BadRequest(f"prompt_logprobs_last_n is {last}: it must be 1 to {places - 1}, the prompt less one")
+    return PromptQuery(
+        logprobs=bool(body.prompt_logprobs),
+        top=body.topk_prompt_logprobs,
+        last=last,
+        given=None if body.target_prompt_logprobs is None else read_targets(body.target_prompt_logprobs, places),
+        draws=body.prompt_alt_tokens_k,
     )
 
 
@@ -77,29 +84,24 @@ def _number(name: str, value: float | None) -> float:
     return value
 
 
-def encode_sample_result(result: SampleResult, last_n: int | None) -> bytes:
-    """A SampleResponse; with `last_n`, prompt log-probabilities before the last n are left out."""
+def encode_sample_result(result: SampleResult, targets: schemas.TensorData | None) -> bytes:
+    """A SampleResponse. `targets` is the request's own target_prompt_logprobs, whose layout the answer takes."""
     message = pb.SampleResponse(
         sequences=[_encode_sequence(sequence) for sequence in result.sequences],
         prompt_cache_hit_tokens=result.prompt_cache_hit_tokens,
         motet_version_number=result.version_number,
     )
-    if result.prompt_logprobs is not None:
-        logprobs = np.array(result.prompt_logprobs, "<f4")
-        logprobs[: len(logprobs) - (last_n or len(logprobs))] = np.nan
-        message.prompt_logprobs = logprobs.tobytes()
-    if result.prompt_top is not None:
-        encode_top(_last_rows(result.prompt_top, last_n), message.topk_prompt_logprobs)
+    scores = result.prompt
+    if scores.logprobs is not None:
+        message.prompt_logprobs = np.ascontiguousarray(scores.logprobs, "<f4").tobytes()
+    if scores.top is not None:
+        encode_top(scores.top, message.topk_prompt_logprobs)
+    if scores.given is not None and targets is not None:
+        encode_targets(targets, scores.given, message.target_prompt_logprobs)
+    if scores.drawn is not None:
+        encode_dense(scores.drawn.tokens, pb.INT64, message.prompt_alt_tokens.tokens)
+        encode_dense(scores.drawn.logprobs, pb.FLOAT32, message.prompt_alt_tokens.logprobs)
     return cast(bytes, message.SerializeToString())
-
-
-def _last_rows(top: TopLogprobs, last_n: int | None) -> TopLogprobs:
-    if last_n is None:
-        return top
-    emptied = np.arange(len(top.tokens)) < len(top.tokens) - last_n
-    return TopLogprobs(
-        np.where(emptied[:, None], 0, top.tokens), np.where(emptied[:, None], np.float32(-99999.0), top.logprobs)
-    )
 
 
 def _encode_sequence(sequence: SampledSequence) -> Any:

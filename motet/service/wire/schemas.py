@@ -121,6 +121,16 @@ class SamplingParams(Body):
     top_p: float | None = 1.0
 
 
+class TensorData(Body):
+    """A tensor in JSON: dense, or sparse CSR where the crow indices are there."""
+
+    data: list[int]
+    dtype: str
+    shape: list[int] | None = None
+    sparse_crow_indices: list[int] | None = None
+    sparse_col_indices: list[int] | None = None
+
+
 class Sample(Body):
     sampling_session_id: Id
     seq_id: Sequence64
@@ -130,9 +140,10 @@ class Sample(Body):
     prompt_logprobs: bool | None = None
     topk_prompt_logprobs: int = 0
     topk_sample_logprobs: int = 0
-    target_prompt_logprobs: dict[str, Any] | None = None
+    target_prompt_logprobs: TensorData | None = None
     prompt_alt_tokens_k: int = 0
     prompt_logprobs_last_n: int | None = None
+    record_stability_info: bool | None = None
 
 
 class Ttl(Body):

@@ -78,6 +78,12 @@ def encode_records(name: str, arrays: Sequence[FloatArray], records: Any) -> Non
         field.trailing_shape.extend(trailing)
 
 
+def encode_dense(array: NDArray[Any], dtype: int, message: Any) -> None:
+    """Fill a Tensor message with all values of an array and its shape."""
+    message.dense, message.dtype = np.ascontiguousarray(array, DTYPES[dtype]).tobytes(), dtype
+    message.shape.extend(array.shape)
+
+
 def encode_top(top: TopLogprobs, message: Any) -> None:
     """Fill a TopkLogprobs message."""
     message.length, message.k = top.tokens.shape

@@ -15,9 +15,12 @@ from motet.service.wire import protobuf as pb
 from motet.service.wire.tensors import decode_bytes, decode_tensor, encode_records
 
 PER_TOKEN = [name for name in Datum.__dataclass_fields__ if name not in ("tokens", "targets")]
+STABLE_REINFORCE = (
+    "its formula is not public: use importance_sampling, ppo or cispo instead "
+    "(in tinker-cookbook, loss_fn=importance_sampling)"
+)
 ELSEWHERE = {
-    "stable_reinforce": "its formula is not public: use importance_sampling, ppo or cispo instead "
-    "(in tinker-cookbook, loss_fn=importance_sampling)",
+    "stable_reinforce": STABLE_REINFORCE,
     "custom": "custom losses run on the client: leave custom_loss_server_side off and call forward_backward_custom",
 }
 

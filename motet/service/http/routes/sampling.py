@@ -59,7 +59,7 @@ async def asample(body: schemas.Sample, service: Svc, tenant: Tenant) -> dict[st
     async def job() -> Reply:
         request = wire.read_sample(body, sampler.current_version)
         result = await service.engine.call(request)
-        return Reply(wire.encode_sample_result(result, body.prompt_logprobs_last_n), PROTOBUF)
+        return Reply(wire.encode_sample_result(result, body.target_prompt_logprobs), PROTOBUF)
 
     size = TOKEN_BYTES * sum(len(chunk.tokens) for chunk in body.prompt.chunks)
     promise = service.sample(sampler, body.seq_id, job, size)
