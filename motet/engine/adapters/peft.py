@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
-import shutil
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,6 +16,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from motet.engine.adapters.folders import whole_folder
 from motet.engine.adapters.layout import SITES_A_LAYER, Layout, make_layout
 from motet.engine.models.config import ModelConfig
 from motet.engine.types import AdapterShape
@@ -63,14 +62,12 @@ def _parts(layout: Layout, flat: Tensor) -> list[_Part]:
 
 
 def save_peft(folder: Path, layout: Layout, flat: Tensor, base_model: str) -> None:
-    """Write a PEFT folder, whole or not at all. BadRequest where the folder exists already."""
-    if folder.exists():
-        raise BadRequest(f"{folder} exists already: choose another name")
+    """Write a PEFT folder. BadRequest where the name is taken, EngineFault where it cannot be written."""
+    parts = _parts(layout, flat)
     tensors = {}
-    for part in _parts(layout, flat):
+    for part in parts:
         tensors[f"{PREFIX}{part.module}.lora_A.weight"] = part.a.t().contiguous()
         tensors[f"{PREFIX}{part.module}.lora_B.weight"] = part.b.t().contiguous()
-    targets = sorted({part.module.rsplit(".", 1)[-1] for part in _parts(layout, flat)})
     config = {
         "peft_type": "LORA",
         "task_type": "CAUSAL_LM",
@@ -79,22 +76,22 @@ def save_peft(folder: Path, layout: Layout, flat: Tensor, base_model: str) -> No
         "lora_alpha": layout.shape.alpha,
         "lora_dropout": 0.0,
         "bias": "none",
-        "target_modules": targets,
+        "target_modules": sorted({part.module.rsplit(".", 1)[-1] for part in parts}),
         "inference_mode": True,
     }
-    partial = folder.with_name(folder.name + ".partial")
-    shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir(parents=True)
-    save_file(tensors, partial / "adapter_model.safetensors")
-    (partial / "adapter_config.json").write_text(json.dumps(config, indent=2))
-    os.replace(partial, folder)
+    with whole_folder(folder) as partial:
+        save_file(tensors, partial / "adapter_model.safetensors")
+        (partial / "adapter_config.json").write_text(json.dumps(config, indent=2))
 
 
 def _read_config(folder: Path) -> dict[str, Any]:
     path = folder / "adapter_config.json"
     if not path.is_file():
         raise NotFound(f"{folder} is no PEFT folder: it has no adapter_config.json")
-    config: dict[str, Any] = json.loads(path.read_text())
+    try:
+        config: dict[str, Any] = json.loads(path.read_text())
+    except ValueError as error:
+        raise EngineFault(f"{path} cannot be read: {error}") from error
     refused = {
         "bias": config.get("bias", "none") != "none",
         "modules_to_save": bool(config.get("modules_to_save")),
@@ -111,9 +108,11 @@ def _read_config(folder: Path) -> dict[str, Any]:
 
 def _read_shape(folder: Path) -> AdapterShape:
     config = _read_config(folder)
-    rank = int(config["r"])
-    root = math.sqrt(rank) if config.get("use_rslora") else 1.0
-    names = config["target_modules"]
+    rank, alpha, names = config.get("r"), config.get("lora_alpha"), config.get("target_modules")
+    if not isinstance(rank, int) or rank < 1 or not isinstance(alpha, int | float):
+        raise BadRequest(
+            f"{folder}: r is {rank!r} and lora_alpha {alpha!r}; a rank of at least 1 and a number are needed"
+        )
     if not isinstance(names, list):
         raise BadRequest(f"{folder}: target_modules must be a list of names, not {names!r}")
     targets = {str(name).rsplit(".", 1)[-1] for name in names}
@@ -121,7 +120,7 @@ def _read_shape(folder: Path) -> AdapterShape:
         raise BadRequest(f"{folder} targets {sorted(targets - ATTENTION - MLP - HEAD)}, which cannot be adapted here")
     return AdapterShape(
         rank=rank,
-        alpha=float(config["lora_alpha"]) * root,
+        alpha=float(alpha) * (math.sqrt(rank) if config.get("use_rslora") else 1.0),
         attention=bool(targets & ATTENTION),
         mlp=bool(targets & MLP),
         unembed=bool(targets & HEAD),

@@ -5,14 +5,19 @@ States and moves only; what an item is, and how it is written, is the item's own
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
 
+from motet.errors import EngineFault
+
+log = logging.getLogger(__name__)
+
 
 class Item(Protocol):
-    """Something that is either in memory or on disk. `spill` and `load` do the copy and nothing else."""
+    """Something that is either in memory or on disk. `spill` and `load` do the copy, or raise EngineFault."""
 
     @property
     def key(self) -> str:
@@ -35,10 +40,11 @@ class _Entry:
         self.moving = False  # its bytes are being copied; nobody else may touch it
         self.pins = 0
         self.last_used = 0
+        self.fault: EngineFault | None = None  # it could not be brought back, and never will be
 
 
 class Residency:
-    """Keeps the items under a budget of bytes. The budget is exceeded only while everything is pinned."""
+    """Keeps the items under a budget of bytes. More are there only while all are pinned, or the disk takes no more."""
 
     def __init__(self, budget_bytes: int) -> None:
         self._budget = budget_bytes
@@ -66,15 +72,25 @@ class Residency:
             del self._entries[key]
 
     def ready(self, key: str) -> bool:
-        """Is it in memory? Where not, its way in has begun when this returns; `on_ready` tells the end."""
+        """Is it in memory? Where not, its way in has begun when this returns; `on_ready` tells the end.
+
+        Also True for one that cannot be brought back: `check` tells, and whoever asks for it fails at once.
+        """
         with self._changed:
             entry = self._entries[key]
-            if entry.resident and not entry.moving:
+            if (entry.resident and not entry.moving) or entry.fault is not None:
                 return True
             if not entry.moving:
                 entry.moving = True
                 self._mover.submit(self._bring_in, entry)
             return False
+
+    def check(self, key: str) -> None:
+        """EngineFault where the item could not be brought back."""
+        with self._changed:
+            fault = self._entries[key].fault
+        if fault is not None:
+            raise fault
 
     def pin(self, key: str) -> None:
         """Keep an item from leaving until `unpin`. It may still be out: see `ready` and `wait`."""
@@ -84,12 +100,13 @@ class Residency:
             self._touch(entry)
 
     def wait(self, key: str) -> None:
-        """Return once the item is in memory."""
+        """Return once the item is in memory. EngineFault where it cannot be brought back."""
         with self._changed:
             entry = self._entries[key]
         while not self.ready(key):
             with self._changed:
                 self._changed.wait_for(lambda: not entry.moving)
+        self.check(key)
 
     def unpin(self, key: str) -> int:
         """Let go of an item; gives how many still hold it."""
@@ -116,21 +133,33 @@ class Residency:
 
     def _bring_in(self, entry: _Entry) -> None:
         self._make_room(entry.item.nbytes())
-        entry.item.load()
+        fault = None
+        try:
+            entry.item.load()
+        except EngineFault as error:
+            log.error("lost: %s", error)
+            fault = error
         with self._changed:
-            entry.resident, entry.moving = True, False
+            entry.resident, entry.moving, entry.fault = fault is None, False, fault
             self._touch(entry)
-            self.swaps_in += 1
+            self.swaps_in += fault is None
             self._changed.notify_all()
         self.on_ready()
 
     def _make_room(self, needed: int) -> None:
         while (entry := self._take_victim(needed)) is not None:
-            entry.item.spill()
+            left = True
+            try:
+                entry.item.spill()
+            except EngineFault as error:  # it stays where it is, and the budget is exceeded until a later try
+                log.error("nothing can leave memory: %s", error)
+                left = False
             with self._changed:
-                entry.resident, entry.moving = False, False
-                self.swaps_out += 1
+                entry.resident, entry.moving = not left, False
+                self.swaps_out += left
                 self._changed.notify_all()
+            if not left:
+                return
 
     def _take_victim(self, needed: int) -> _Entry | None:
         with self._changed:

@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from motet.engine.adapters.layout import Layout
 from motet.engine.ops.lora import AdapterTensors
+from motet.errors import EngineFault
+
+
+@contextmanager
+def _file_of_ours(file: Path) -> Iterator[None]:
+    """EngineFault where a file that takes what does not fit in memory cannot be written or read."""
+    try:
+        yield
+    except (OSError, SafetensorError) as error:
+        raise EngineFault(f"{file} failed ({error}): look at the disk below --data-dir") from error
 
 
 class Run:
@@ -19,22 +32,35 @@ class Run:
     Moments exist from the first step on, the gradient from the first backward: a fresh run is small.
     """
 
-    def __init__(self, name: str, layout: Layout, master: Tensor, dtype: torch.dtype, file: Path) -> None:
+    master: Tensor
+    compute: Tensor  # the master weights as the kernels read them, in the base model's dtype
+    gradient: Tensor | None
+    first_moment: Tensor | None
+    second_moment: Tensor | None
+    has_gradient: bool  # something was added to the gradient since it was cleared
+
+    def __init__(
+        self,
+        name: str,
+        layout: Layout,
+        kept: dict[str, Tensor],
+        step: int,
+        dtype: torch.dtype,
+        device: torch.device,
+        file: Path,
+    ) -> None:
+        """`kept` is what `state` gave, or float32 "master" weights alone."""
         self.name = name
         self.layout = layout
-        self.master = master
-        self.compute = master.to(dtype)  # what the kernels read; follows the master
-        self.gradient: Tensor | None = None
-        self.first_moment: Tensor | None = None
-        self.second_moment: Tensor | None = None
-        self.step = 0
-        self.has_gradient = False
+        self.step = step
         self.published = 0  # versions so far
+        self.passing_versions: list[str] = []  # those that newer ones may push out
         self._dtype = dtype
-        self._device = str(master.device)
+        self._device = str(device)
         self._file = file
-        self._bytes = 0
+        self._bytes = 0  # while it is on disk
         self._adapter: AdapterTensors | None = None
+        self._restore(kept)
 
     @property
     def key(self) -> str:
@@ -68,8 +94,7 @@ class Run:
             kept["gradient"] = self.gradient
         return kept
 
-    def restore(self, kept: dict[str, Tensor]) -> None:
-        """Take over what `state` gave."""
+    def _restore(self, kept: dict[str, Tensor]) -> None:
         self.master = kept["master"].to(self._device)
         self.compute = self.master.to(self._dtype)
         self.first_moment, self.second_moment, self.gradient = (
@@ -84,14 +109,17 @@ class Run:
         return self._bytes or sum(t.nbytes for t in tensors if t is not None)
 
     def spill(self) -> None:
+        with _file_of_ours(self._file):
+            save_file(self.state(), self._file)
         self._bytes = self.nbytes()
-        save_file(self.state(), self._file)
         empty = torch.empty(0)
         self.master = self.compute = empty
         self.gradient = self.first_moment = self.second_moment = self._adapter = None
 
     def load(self) -> None:
-        self.restore(load_file(self._file, device=self._device))
+        with _file_of_ours(self._file):
+            kept = load_file(self._file, device=self._device)
+        self._restore(kept)
         self._bytes = 0
 
     def forget(self) -> None:
@@ -108,6 +136,7 @@ class Version:
         self.layout = layout
         self.content_hash = self._hash(layout, flat)
         self.file = file
+        self._written = False  # what the file holds is this version
         self._flat: Tensor | None = flat
         self._device = str(flat.device)
         self._bytes = flat.nbytes
@@ -139,12 +168,15 @@ class Version:
         return self._bytes
 
     def spill(self) -> None:
-        if not self.file.exists():
-            save_file({"flat": self.flat}, self.file)
+        if not self._written:
+            with _file_of_ours(self.file):
+                save_file({"flat": self.flat}, self.file)
+            self._written = True
         self._flat = self._adapter = None
 
     def load(self) -> None:
-        self._flat = load_file(self.file, device=self._device)["flat"]
+        with _file_of_ours(self.file):
+            self._flat = load_file(self.file, device=self._device)["flat"]
 
     def forget(self) -> None:
         """Remove what was spilled."""

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -13,6 +11,8 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from motet.engine.adapters.folders import whole_folder
+from motet.engine.adapters.layout import Layout
 from motet.engine.adapters.run import Run
 from motet.engine.types import AdapterShape
 from motet.errors import BadRequest, EngineFault, NotFound
@@ -22,35 +22,23 @@ FORMAT = 1
 
 @dataclass(frozen=True, eq=False)
 class Snapshot:
-    """What a folder held: flat float32 tensors by name, as `Run.state` gave them."""
+    """What a folder held: flat float32 tensors by name, as `Run.state` gave them; "master" is always there."""
 
     shape: AdapterShape
     step: int
     tensors: dict[str, Tensor]
 
+    def weights_alone(self) -> Snapshot:
+        """Without what the optimizer had gathered."""
+        return Snapshot(self.shape, 0, {"master": self.tensors["master"]})
+
 
 def save_snapshot(folder: Path, run: Run) -> None:
-    """Write the folder beside its place, fsync, then name it. BadRequest where the name is taken."""
-    if folder.exists():
-        raise BadRequest(f"{folder} exists already: choose another name")
-    partial = folder.with_name(folder.name + ".partial")
-    shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir(parents=True)
+    """Write a run's state. BadRequest where the name is taken, EngineFault where it cannot be written."""
     about = {"format": FORMAT, "shape": asdict(run.layout.shape), "step": run.step}
-    (partial / "run.json").write_text(json.dumps(about, indent=2))
-    save_file(run.state(), partial / "run.safetensors")
-    for path in [*partial.iterdir(), partial]:
-        _sync(path)
-    os.replace(partial, folder)
-    _sync(folder.parent)
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    with whole_folder(folder) as partial:
+        (partial / "run.json").write_text(json.dumps(about, indent=2))
+        save_file(run.state(), partial / "run.safetensors")
 
 
 def load_snapshot(folder: Path) -> Snapshot:
@@ -59,15 +47,20 @@ def load_snapshot(folder: Path) -> Snapshot:
         raise NotFound(f"{folder} holds no saved run")
     try:
         about = json.loads((folder / "run.json").read_text())
-        tensors = load_file(folder / "run.safetensors")
-        return Snapshot(AdapterShape(**about["shape"]), int(about["step"]), tensors)
+        snapshot = Snapshot(AdapterShape(**about["shape"]), int(about["step"]), load_file(folder / "run.safetensors"))
+        strange = [name for name, tensor in snapshot.tensors.items() if tensor.dtype != torch.float32]
+        if "master" not in snapshot.tensors or strange:
+            raise ValueError(f"its tensors are {sorted(snapshot.tensors)}, not float32: {strange or 'none'}")
     except (OSError, SafetensorError, ValueError, KeyError, TypeError) as error:
         raise EngineFault(f"the saved run in {folder} is torn: {error}") from error
+    return snapshot
 
 
-def restore_run(run: Run, snapshot: Snapshot, optimizer: bool) -> None:
-    """Give a new run what a snapshot held; without `optimizer` the weights only."""
-    kept = snapshot.tensors if optimizer else {"master": snapshot.tensors["master"]}
-    run.restore(kept)
-    run.step = snapshot.step if optimizer else 0
-    assert run.master.dtype == torch.float32
+def check_fits(snapshot: Snapshot, layout: Layout, folder: Path) -> None:
+    """BadRequest where a snapshot was taken on another base model than the layout's."""
+    sizes = {tensor.numel() for tensor in snapshot.tensors.values()}
+    if sizes != {layout.size}:
+        raise BadRequest(
+            f"the saved run in {folder} has {max(sizes)} parameters and this base model needs {layout.size}: "
+            "it belongs to another base model"
+        )

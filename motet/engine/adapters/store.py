@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -15,12 +16,13 @@ from motet.engine.adapters.residency import Residency
 from motet.engine.adapters.run import Run, Version
 from motet.engine.models.config import ModelConfig
 from motet.engine.types import AdapterShape
-from motet.errors import BadRequest, NotFound
+from motet.errors import BadConfig, BadRequest, NotFound
 
 
 class AdapterStore:
     """Runs and versions under one budget of host memory, `folder` taking what does not fit.
 
+    The folder is the store's own: what an earlier process left in it goes first. BadConfig where it cannot be had.
     Runs are touched by the training lane only, versions by both; the tables have one lock.
     """
 
@@ -44,7 +46,7 @@ class AdapterStore:
         self._layouts: dict[AdapterShape, Layout] = {}
         self._files = 0
         self._lock = threading.Lock()
-        folder.mkdir(parents=True, exist_ok=True)
+        _empty(folder)
 
     def layout(self, shape: AdapterShape) -> Layout:
         """The layout of a shape; equal shapes share one. BadRequest where the shape cannot be."""
@@ -52,16 +54,20 @@ class AdapterStore:
             raise BadRequest(f"rank {shape.rank} is out of bounds: choose 1 to {self._max_rank}")
         if not (shape.attention or shape.mlp or shape.unembed):
             raise BadRequest("the adapter touches nothing: switch on attention, mlp or unembed")
-        return self._layouts.setdefault(shape, make_layout(self._config, shape))
+        if not (math.isfinite(shape.alpha) and shape.alpha > 0):
+            raise BadRequest(f"alpha is {shape.alpha}: choose a number above 0")
+        if shape not in self._layouts:
+            self._layouts[shape] = make_layout(self._config, shape)
+        return self._layouts[shape]
 
     def create_run(self, name: str, shape: AdapterShape, seed: int) -> Run:
-        """A fresh run, drawn from its seed."""
+        """A fresh run, drawn from its seed. BadRequest where the name is taken or the shape cannot be."""
         layout = self.layout(shape)
-        return self.add_run(name, layout, fresh_weights(layout, seed))
+        return self.add_run(name, layout, {"master": fresh_weights(layout, seed)}, step=0)
 
-    def add_run(self, name: str, layout: Layout, master: Tensor) -> Run:
-        """A run with given float32 weights. BadRequest where the name is taken."""
-        run = Run(name, layout, master.to(self._device), self._dtype, self._new_file("run"))
+    def add_run(self, name: str, layout: Layout, kept: dict[str, Tensor], step: int) -> Run:
+        """A run with what `Run.state` once gave. BadRequest where the name is taken."""
+        run = Run(name, layout, kept, step, self._dtype, self._device, self._new_file("run"))
         with self._lock:
             if name in self._runs:
                 raise BadRequest(f"run {name} exists already: choose another name")
@@ -70,11 +76,10 @@ class AdapterStore:
         return run
 
     def run(self, name: str) -> Run:
-        """NotFound where there is none. Its tensors may be touched only inside `training`."""
-        with self._lock:
-            if name not in self._runs:
-                raise NotFound(f"no run {name}: create it first, or it has been dropped")
-            return self._runs[name]
+        """NotFound where there is none, EngineFault where it was lost. Touch its tensors inside `training` only."""
+        run = self._find(name)
+        self.residency.check(run.key)
+        return run
 
     def run_ready(self, name: str) -> bool:
         """Is the run in memory? Where not, it is on its way. An unknown run is ready: to fail at once."""
@@ -88,13 +93,13 @@ class AdapterStore:
         with ExitStack() as stack:
             for run in runs:
                 self.residency.pin(run.key)
-                self.residency.wait(run.key)
                 stack.callback(self.residency.unpin, run.key)
+                self.residency.wait(run.key)
             yield
 
     def drop_run(self, name: str) -> None:
-        """Forget a run; its versions stay."""
-        run = self.run(name)
+        """Forget a run; its versions stay. NotFound where there is none."""
+        run = self._find(name)
         with self._lock:
             del self._runs[name]
         self.residency.remove(run.key)
@@ -130,11 +135,12 @@ class AdapterStore:
             return version
 
     def version_ready(self, version: Version) -> bool:
-        """Is the version in memory? Where not, it is on its way."""
+        """Is the version in memory? Where not, it is on its way. EngineFault where it was lost."""
+        self.residency.check(version.key)
         return self.residency.ready(version.key)
 
     def wait_for(self, version: Version) -> None:
-        """Return once the version is in memory."""
+        """Return once the version is in memory. EngineFault where it was lost."""
         self.residency.wait(version.key)
 
     def release(self, version: Version) -> bool:
@@ -167,7 +173,18 @@ class AdapterStore:
         }
 
     def close(self) -> None:
+        """Nothing moves any more, and nothing is left on disk."""
         self.residency.close()
+        for run in self._runs.values():
+            run.forget()
+        for version in self._versions.values():
+            version.forget()
+
+    def _find(self, name: str) -> Run:
+        with self._lock:
+            if name not in self._runs:
+                raise NotFound(f"no run {name}: create it first, or it has been dropped")
+            return self._runs[name]
 
     def _remove(self, version: Version) -> None:
         self.residency.remove(version.key)
@@ -177,3 +194,13 @@ class AdapterStore:
         with self._lock:
             self._files += 1
             return self._folder / f"{kind}-{self._files:06d}.safetensors"
+
+
+def _empty(folder: Path) -> None:
+    """Make the folder, or remove what a process that was killed left in it."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for left in folder.glob("*.safetensors"):
+            left.unlink()
+    except OSError as error:
+        raise BadConfig(f"{folder} cannot be used ({error}): choose another --data-dir") from error

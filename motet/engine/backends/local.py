@@ -17,7 +17,7 @@ import torch
 
 from motet.engine.adapters.peft import load_peft, save_peft
 from motet.engine.adapters.run import Version
-from motet.engine.adapters.snapshot import load_snapshot, restore_run, save_snapshot
+from motet.engine.adapters.snapshot import check_fits, load_snapshot, save_snapshot
 from motet.engine.adapters.store import AdapterStore
 from motet.engine.backends.base import SampleOrder, TrainPart
 from motet.engine.models.decoder import Decoder
@@ -122,9 +122,9 @@ class LocalBackend:
     def load_run(self, run: str, folder: Path, optimizer: bool) -> AdapterShape:
         snapshot = load_snapshot(folder)
         layout = self._store.layout(snapshot.shape)
-        state = self._store.add_run(run, layout, snapshot.tensors["master"])
-        with self._store.training([state]):
-            restore_run(state, snapshot, optimizer)
+        check_fits(snapshot, layout, folder)
+        kept = snapshot if optimizer else snapshot.weights_alone()
+        self._store.add_run(run, layout, kept.tensors, kept.step)
         return snapshot.shape
 
     def drop_run(self, run: str) -> None:
@@ -173,7 +173,10 @@ class LocalBackend:
             done.cancel()
             return
         try:
-            done.set_result(group_result(group))
+            if group.fault is not None:
+                done.set_exception(group.fault)
+            else:
+                done.set_result(group_result(group))
         except InvalidStateError:
             assert done.cancelled()
 

@@ -14,7 +14,7 @@ import numpy as np
 from motet.engine.adapters.store import AdapterStore
 from motet.engine.sampler.blocks import BLOCK, BlockTable, chain
 from motet.engine.sampler.sequence import BlockCopy, Chunk, Group, Sequence, StepPlan
-from motet.errors import BadRequest, Busy
+from motet.errors import BadRequest, Busy, EngineFault
 
 
 def blocks_for(tokens: int) -> int:
@@ -129,7 +129,13 @@ class Scheduler:
         held: list[Group] = []
         while self._waiting and self._fits(self._lead_blocks(self._waiting[0]) + self._member_blocks(self._waiting[0])):
             group = self._waiting.popleft()
-            if self._may_begin(group, begun):
+            try:
+                may_begin = self._may_begin(group, begun)
+            except EngineFault as fault:  # its version was lost: it fails alone
+                group.fault = fault
+                group.on_done(group)
+                continue
+            if may_begin:
                 begun.update(group.digests)
                 self._begin(group)
             else:

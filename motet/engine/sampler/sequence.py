@@ -9,7 +9,9 @@ import numpy as np
 
 from motet.engine.adapters.run import Version
 from motet.engine.ops.lora import AdapterTensors
+from motet.engine.sampler.prompt import PromptReport
 from motet.engine.types import IntArray, SampledSequence, SamplingParams, StopReason, TopLogprobs
+from motet.errors import MotetError
 
 BASE_OWNER = "base"
 
@@ -59,6 +61,7 @@ class Group:
     finished: dict[int, SampledSequence] = field(default_factory=dict)
     cache_hit: int = 0
     cancelled: bool = False
+    fault: MotetError | None = None  # why it will never begin
 
     @property
     def owner(self) -> str:
