@@ -103,6 +103,30 @@ class StepResult:
 
 
 @dataclass(frozen=True)
+class FreshAdapter:
+    """Where a run began: with weights drawn from a seed."""
+
+    shape: AdapterShape
+    seed: int
+
+
+@dataclass(frozen=True)
+class SavedRun:
+    """Where a run began, or stood last: in a folder that SaveRun wrote, taken with or without its optimizer state."""
+
+    folder: str
+    optimizer: bool = True
+
+
+@dataclass(frozen=True)
+class JournaledStep:
+    """A step that was taken: the file of its gradient, and its settings."""
+
+    file: str
+    adam: AdamW
+
+
+@dataclass(frozen=True)
 class RunState:
     """Where a restored run stands."""
 

@@ -8,7 +8,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from motet.engine.types import AdamW, AdapterShape, Datum, IntArray, Loss, PromptQuery, SamplingParams
+from motet.engine.types import (
+    AdamW,
+    AdapterShape,
+    Datum,
+    FreshAdapter,
+    IntArray,
+    JournaledStep,
+    Loss,
+    PromptQuery,
+    SamplingParams,
+    SavedRun,
+)
 
 
 @dataclass(frozen=True)
@@ -69,30 +80,6 @@ class LoadRun:
     run: str
     folder: str
     optimizer: bool
-
-
-@dataclass(frozen=True)
-class FreshAdapter:
-    """Where a run began: with weights drawn from a seed."""
-
-    shape: AdapterShape
-    seed: int
-
-
-@dataclass(frozen=True)
-class SavedRun:
-    """Where a run began, or stood last: in a folder that SaveRun wrote, taken with or without its optimizer state."""
-
-    folder: str
-    optimizer: bool = True
-
-
-@dataclass(frozen=True)
-class JournaledStep:
-    """A step that was taken: the file of its gradient, and its settings."""
-
-    file: str
-    adam: AdamW
 
 
 @dataclass(frozen=True)
