@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from motet.service.http.usage import HOUR, Usage
+from motet.service.http.counters import HOUR, Usage
 
 START = datetime(2026, 1, 1, 10, 30, tzinfo=UTC)
 
