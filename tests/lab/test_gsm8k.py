@@ -48,3 +48,18 @@ def test_missing_and_strange_files(tmp_path: Path) -> None:
     write(tmp_path, "train", ["no number here"])
     with pytest.raises(BadConfig, match="train.jsonl:1: no number"):
         Gsm8k(tmp_path)
+    (tmp_path / "train.jsonl").write_text('{"question": "How many?"}')
+    with pytest.raises(BadConfig, match="train.jsonl:1 is not a line of GSM8K.*answer"):
+        Gsm8k(tmp_path)
+    (tmp_path / "train.jsonl").write_text("{")
+    with pytest.raises(BadConfig, match="train.jsonl:1 is not a line"):
+        Gsm8k(tmp_path)
+
+
+def test_a_file_that_is_too_short_or_has_strange_line_ends(folder: Path) -> None:
+    write(folder, "train", [WORKED] * EXAMPLES)
+    with pytest.raises(BadConfig, match="no train problems"):
+        Gsm8k(folder)
+    line = json.dumps({"question": "One\u2028line?", "answer": WORKED}, ensure_ascii=False)
+    (folder / "test.jsonl").write_text(f"{line}\n", encoding="utf-8")
+    assert [one.question for one in read_problems(folder / "test.jsonl")] == ["One\u2028line?"]

@@ -25,7 +25,7 @@ _STEP = re.compile(r"<<([^=<>]*)=[^<>]*>>")
 
 @dataclass
 class Gsm8k:
-    """Training problems in an order drawn by `seed`, and test problems. folder: None is the hub."""
+    """Training problems in an order drawn by `seed`, and test problems. folder: None is the hub. Raises BadConfig."""
 
     folder: Path | None
     seed: int = 0
@@ -37,6 +37,8 @@ class Gsm8k:
         Random(self.seed).shuffle(rest)
         worked = [one for one in examples if _is_worked(one)]
         self._splits = {"example": worked, "train": rest, "held_out": self._read("test")}
+        if empty := [split for split, problems in self._splits.items() if not problems]:
+            raise BadConfig(f"these files of GSM8K have no {empty[0]} problems: fetch them again")
 
     def _read(self, name: str) -> list[Problem]:
         return read_hub(name) if self.folder is None else read_problems(self.folder / f"{name}.jsonl")
@@ -53,8 +55,17 @@ def read_problems(file: Path) -> list[Problem]:
         raise BadConfig(
             f"there is no {file}; set environment.path to the folder with GSM8K's train.jsonl and test.jsonl"
         )
-    lines = file.read_text(encoding="utf-8").splitlines()
-    return [_problem(json.loads(line), f"{file}:{number}") for number, line in enumerate(lines, 1) if line.strip()]
+    lines = file.read_text(encoding="utf-8").split("\n")
+    return [_parsed(line, f"{file}:{number}") for number, line in enumerate(lines, 1) if line.strip()]
+
+
+def _parsed(line: str, place: str) -> Problem:
+    try:
+        record = json.loads(line)
+        record["question"], record["answer"]
+    except (json.JSONDecodeError, KeyError, TypeError) as error:
+        raise BadConfig(f"{place} is not a line of GSM8K: {error!r}") from None
+    return _problem(record, place)
 
 
 def read_hub(name: str) -> list[Problem]:

@@ -14,6 +14,7 @@ from motet.errors import BadConfig
 from motet.lab.experiments.config import Experiment
 
 CLOSE_SECONDS = 10.0
+ASK_SECONDS = 30.0
 
 
 @dataclass(frozen=True)
@@ -58,8 +59,11 @@ async def create_run(service: tinker.ServiceClient, model: str, experiment: Expe
 
 def choose_model(base_url: str, api_key: str, wanted: str | None) -> str:
     """The model to ask for: `wanted` if the server has it; for None its first. Raises BadConfig."""
-    rest = tinker.RestClient(base_url=base_url, api_key=api_key)
-    answer = rest.get_server_capabilities().result(timeout=30)
+    try:
+        rest = tinker.RestClient(base_url=base_url, api_key=api_key)
+        answer = rest.get_server_capabilities().result(timeout=ASK_SECONDS)
+    except (tinker.TinkerError, TimeoutError) as error:
+        raise BadConfig(f"the server at {base_url} does not let us in ({error}): look at TINKER_API_KEY") from None
     served = [one.model_name for one in answer.supported_models if one.model_name]
     if not served or wanted not in (None, *served):
         raise BadConfig(f"{wanted or 'a model'} is not served at {base_url}; there: {', '.join(served) or 'nothing'}")

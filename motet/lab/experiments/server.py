@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -24,11 +25,12 @@ STOP_SECONDS = 20.0
 def background_server(model: str | None, folder: Path, console: Console, flags: Sequence[str] = ()) -> Iterator[str]:
     """Start `motet serve` on a free port; gives its address once it is ready. Its output goes to server.log.
 
+    What it keeps on disk goes with it: nobody can ask it for a checkpoint any more.
     Raises EngineFault with the end of its log when it stops before it was ready.
     """
-    log = folder / "server.log"
+    log, data = folder / "server.log", folder / "server"
     command = [sys.executable, "-m", "motet.cli", "serve", "--port", "0"]
-    command += ["--data-dir", str(folder / "server")]
+    command += ["--data-dir", str(data)]
     command += ["--model", model] if model else []
     command += flags
     with log.open("wb") as output:
@@ -44,6 +46,7 @@ def background_server(model: str | None, folder: Path, console: Console, flags: 
         yield _wait_until_ready(process, log, console)
     finally:
         _stop(process)
+        shutil.rmtree(data, ignore_errors=True)
 
 
 def _wait_until_ready(process: subprocess.Popen[bytes], log: Path, console: Console) -> str:

@@ -16,8 +16,18 @@ BARS = "▁▂▃▄▅▆▇█"
 CURVE_WIDTH = 10
 REFRESH_SECONDS = 0.25
 COLOURS = {"done": "green", "failed": "red", "stopped": "yellow", "running": "cyan"}
-COLUMNS = {"step": 5, "reward": 6, "curve": 10, "tok/s": 5, "sample": 6, "train": 5, "publish": 7, "wait": 4}
-COLUMNS |= {"ver": 3, "mismatch": 7}  # with their widths
+WIDTHS = {
+    "step": 5,
+    "reward": 6,
+    "curve": CURVE_WIDTH,
+    "tok/s": 5,
+    "sample": 6,
+    "train": 5,
+    "publish": 7,
+    "wait": 4,
+    "ver": 3,
+    "mismatch": 7,
+}
 STAGES: dict[State, str] = {"waiting": "-", "evaluating": "eval", "stopped": "stop", "failed": "fail"}
 
 
@@ -28,10 +38,10 @@ def sparkline(values: Sequence[float], width: int = CURVE_WIDTH) -> str:
 
 
 def render(rows: Sequence[Progress]) -> Group:
-    """The table as it stands now, and the findings below it. Times are seconds of the last step."""
+    """The table as it stands now, and the findings below it. Times are seconds of the last step (`Seconds`)."""
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
     table.add_column("experiment", min_width=8)  # the one that gives way
-    for column, width in COLUMNS.items():
+    for column, width in WIDTHS.items():
         table.add_column(column, no_wrap=True, min_width=width, justify="left" if column == "curve" else "right")
     for row in rows:
         table.add_row(row.name, Text(_stage(row), style=COLOURS.get(row.state, "")), *_numbers(row))
