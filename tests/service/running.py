@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+
+import psutil
 
 from motet.lab.experiments.server import READY
 
@@ -42,6 +45,53 @@ def serving(model: Path, folder: Path, flags: Sequence[str] = ()) -> Iterator[Se
             process.terminate()
             rest, _ = process.communicate(timeout=30)
     assert rest == "", "serve prints one line on stdout"
+
+
+class Restartable:
+    """A server that is killed and started again: one address, one data folder."""
+
+    def __init__(self, model: Path, folder: Path, flags: Sequence[str] = ()) -> None:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        self.address = f"http://127.0.0.1:{self.port}"
+        self.log = folder / "server.log"
+        self._command = [sys.executable, "-m", "motet.cli", "serve", "--model", str(model), "--port", str(self.port)]
+        self._command += ["--data-dir", str(folder / "data"), *flags]
+        self._process: subprocess.Popen[str] | None = None
+
+    def start(self) -> None:
+        with self.log.open("ab") as errors:
+            env = {**os.environ, "OMP_NUM_THREADS": "1"}
+            self._process = subprocess.Popen(self._command, stdout=subprocess.PIPE, stderr=errors, text=True, env=env)
+        assert self._process.stdout is not None
+        assert self._process.stdout.readline().startswith(READY), self.log.read_text()
+
+    def kill_engine(self) -> None:
+        """The server starts another by itself."""
+        assert self._process is not None
+        for child in psutil.Process(self._process.pid).children():
+            if "spawn_main" in " ".join(child.cmdline()):
+                child.kill()
+
+    def kill_server(self) -> None:
+        """The engine notices, and goes."""
+        assert self._process is not None
+        self._process.kill()
+        self._process.communicate()
+
+    def kill_both(self) -> None:
+        assert self._process is not None
+        children = psutil.Process(self._process.pid).children(recursive=True)
+        self.kill_server()
+        for child in children:
+            with suppress(psutil.NoSuchProcess):
+                child.kill()
+
+    def stop(self) -> None:
+        assert self._process is not None
+        self._process.terminate()
+        self._process.communicate(timeout=30)
 
 
 def wait_until(happens: object, seconds: float = 20.0) -> None:

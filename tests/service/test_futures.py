@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Coroutine
+from functools import partial
 from typing import Any
 
 import pytest
 
 from motet.errors import BadRequest, Busy, EngineFault
-from motet.service.http.futures import Promises, Reply, failure
+from motet.service.http.futures import Promise, Promises, Reply, failure
 from motet.service.http.settings import ServiceSettings
 
 QUICK = ServiceSettings(poll_seconds=0.05)
@@ -20,20 +21,19 @@ def run(test: Coroutine[Any, Any, None]) -> None:
     asyncio.run(test)
 
 
-async def after(seconds: float, body: bytes = b"done") -> Reply:
-    await asyncio.sleep(seconds)
-    return Reply(body)
+def forget(request_id: str) -> None:
+    """Nobody else needs to know."""
 
 
-async def fail(error: Exception) -> Reply:
-    raise error
+def fulfil_after(promises: Promises, promise: Promise, seconds: float, body: bytes = b"done") -> None:
+    asyncio.get_running_loop().call_later(seconds, promises.fulfil, promise, Reply(body))
 
 
 def test_a_result_is_waited_for_and_read_twice() -> None:
     async def test() -> None:
-        promises = Promises(QUICK)
+        promises = Promises(QUICK, forget)
         promise = promises.make("a", "r1", 3)
-        promises.start(promise, after(0.08))
+        fulfil_after(promises, promise, 0.08)
         assert await promises.wait(promise) is None  # longer than one poll
         for _ in range(2):
             found = promises.find("a", "r1")
@@ -58,36 +58,34 @@ def test_a_failure_says_whose_it_is() -> None:
     assert told(asyncio.CancelledError())["category"] == "user"
 
 
-def test_what_work_raises_becomes_the_failure() -> None:
+def test_only_sampling_is_cancelled() -> None:
     async def test() -> None:
-        promises = Promises(QUICK)
-        for request_id, error in (("r1", BadRequest("wrong")), ("r2", ZeroDivisionError())):
-            promise = promises.make("a", request_id, 0)
-            asyncio.get_running_loop().set_exception_handler(lambda loop, context: None)
-            promises.start(promise, fail(error))
-            reply = await promises.wait(promise)
-            assert reply is not None and "error" in json.loads(reply.body)
+        promises, cancelled = Promises(QUICK, forget), []
+        sample, train = promises.make("a", "s", 0, cancellable=True), promises.make("a", "t", 0)
+        for promise in (sample, train):
+            promise.on_cancel = partial(cancelled.append, promise.id)
+            promises.cancel(promise)
+        assert cancelled == ["s"]
+        promises.fulfil(sample, Reply(b"done"))
+        promises.cancel(sample)  # too late
+        assert cancelled == ["s"]
 
     run(test())
 
 
-def test_only_sampling_is_cancelled() -> None:
+def test_a_request_that_could_not_be_accepted_leaves_nothing() -> None:
     async def test() -> None:
-        promises = Promises(QUICK)
-        sample, train = promises.make("a", "s", 0, cancellable=True), promises.make("a", "t", 0)
-        for promise in (sample, train):
-            promises.start(promise, after(0.02))
-            promises.cancel(promise)
-        cancelled, done = await promises.wait(sample), await promises.wait(train)
-        assert cancelled is not None and b"cancelled" in cancelled.body
-        assert done is not None and done.body == b"done"
+        promises = Promises(QUICK, forget)
+        promises.discard(promises.make("a", "r1", 60))
+        assert promises.find("a", "r1") is None
+        assert promises.sizes()["requests_pending"] == promises.sizes()["requests_pending_bytes"] == 0
 
     run(test())
 
 
 def test_requests_on_their_way_are_bounded() -> None:
     async def test() -> None:
-        promises = Promises(ServiceSettings(max_pending=2, max_pending_bytes=100))
+        promises = Promises(ServiceSettings(max_pending=2, max_pending_bytes=100), forget)
         promises.make("a", "r1", 60)
         with pytest.raises(Busy, match="again"):
             promises.make("a", "r2", 60)
@@ -100,12 +98,12 @@ def test_requests_on_their_way_are_bounded() -> None:
 
 def test_results_that_were_read_go_first_and_unread_ones_stay() -> None:
     async def test() -> None:
-        promises = Promises(ServiceSettings(max_result_bytes=250))
+        promises = Promises(ServiceSettings(max_result_bytes=250), forget)
         made = [promises.make("a", f"r{i}", 0) for i in range(3)]
         for promise in made[:2]:
-            promises.start(promise, after(0, bytes(100)))
+            fulfil_after(promises, promise, 0, bytes(100))
             await promises.wait(promise)
-        promises.start(made[2], after(0, bytes(100)))
+        fulfil_after(promises, made[2], 0, bytes(100))
         await made[2].done.wait()
         assert promises.find("a", "r0") is None  # the oldest that was read
         assert promises.find("a", "r1") is not None and promises.find("a", "r2") is not None
@@ -116,9 +114,9 @@ def test_results_that_were_read_go_first_and_unread_ones_stay() -> None:
 
 def test_too_many_unread_results_stop_new_requests() -> None:
     async def test() -> None:
-        promises = Promises(ServiceSettings(max_result_bytes=50))
+        promises = Promises(ServiceSettings(max_result_bytes=50), forget)
         promise = promises.make("a", "r1", 0)
-        promises.start(promise, after(0, bytes(100)))
+        fulfil_after(promises, promise, 0, bytes(100))
         await promise.done.wait()
         with pytest.raises(Busy, match="read some"):
             promises.make("a", "r2", 0)
@@ -130,22 +128,23 @@ def test_too_many_unread_results_stop_new_requests() -> None:
 
 def test_results_are_kept_for_a_while_only() -> None:
     async def test() -> None:
-        promises = Promises(ServiceSettings(keep_seconds=0.01))
+        gone: list[str] = []
+        promises = Promises(ServiceSettings(keep_seconds=0.01), gone.append)
         promise = promises.make("a", "r1", 0)
-        promises.start(promise, after(0))
+        fulfil_after(promises, promise, 0)
         await promises.wait(promise)
         await asyncio.sleep(0.02)
         promises.make("a", "r2", 0)
-        assert promises.find("a", "r1") is None
+        assert promises.find("a", "r1") is None and gone == ["r1"]
 
     run(test())
 
 
 def test_a_stopping_server_answers_waiting_polls() -> None:
     async def test() -> None:
-        promises = Promises(ServiceSettings(poll_seconds=30))
+        promises = Promises(ServiceSettings(poll_seconds=30), forget)
         promise = promises.make("a", "r1", 0)
-        promises.start(promise, after(30))
+        fulfil_after(promises, promise, 30)
         asyncio.get_running_loop().call_later(0.01, promises.close)
         async with asyncio.timeout(1):
             assert await promises.wait(promise) is None

@@ -33,6 +33,9 @@ class Files:
     def read(self, name: str) -> bytes:
         return self._path(name).read_bytes()
 
+    def has(self, name: str) -> bool:
+        return self._path(name).exists()
+
     def remove(self, name: str) -> None:
         self._path(name).unlink(missing_ok=True)
 

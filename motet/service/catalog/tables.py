@@ -42,7 +42,7 @@ runs = Table(
     Column("shape", JSON, nullable=False),
     Column("seed", Integer),
     Column("snapshot", String),  # folder, relative to the data folder
-    Column("snapshot_step", Integer, nullable=False),
+    Column("snapshot_number", Integer, nullable=False),  # of the request after which it was taken
     Column("forgotten", Integer, nullable=False),  # requests up to this number may have no row any more
     Column("created", DateTime, nullable=False),
 )
@@ -52,7 +52,7 @@ steps = Table(
     "steps",
     metadata,
     Column("run", String, primary_key=True),
-    Column("step", Integer, primary_key=True),
+    Column("number", Integer, primary_key=True),  # of its request
     Column("adam", JSON, nullable=False),
     Column("gradient", String, nullable=False),  # file, relative to the data folder
 )
@@ -123,4 +123,12 @@ keys = Table(
     Column("tenant", String, nullable=False),
     Column("created", DateTime, nullable=False),
     Column("revoked", DateTime),
+)
+
+# Tenants whose quotas differ from the server's: {quota: value}.
+tenants = Table(
+    "tenants",
+    metadata,
+    Column("name", String, primary_key=True),
+    Column("quotas", JSON, nullable=False),
 )

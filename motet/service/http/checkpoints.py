@@ -34,6 +34,11 @@ def expiry(ttl_seconds: int | None) -> datetime | None:
     return now() + timedelta(seconds=ttl_seconds)
 
 
+def run_folder(run_id: str) -> str:
+    """Where a run keeps its snapshots, gradients and nameless versions, relative to the data folder."""
+    return f"runs/{run_id.replace(':', '_')}"
+
+
 def new_folder(data_dir: Path, run_id: str, kind: CheckpointKind, name: str) -> Path:
     """A folder that does not stand yet; its parent does."""
     parent = data_dir / "checkpoints" / run_id.replace(":", "_") / kind

@@ -11,7 +11,7 @@ import contextlib
 import json
 import time
 from collections import OrderedDict
-from collections.abc import Coroutine
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -51,17 +51,20 @@ class Promise:
     tenant: str
     size: int  # bytes of the request while it is on its way
     cancellable: bool
+    accepted: asyncio.Event = field(default_factory=asyncio.Event)  # or refused, and gone
     done: asyncio.Event = field(default_factory=asyncio.Event)
     reply: Reply | None = None
-    task: asyncio.Task[Reply] | None = None
+    on_cancel: Callable[[], None] | None = None
     read_at: float | None = None
 
 
 class Promises:
     """All promises of a server, by id."""
 
-    def __init__(self, settings: ServiceSettings) -> None:
+    def __init__(self, settings: ServiceSettings, on_forget: Callable[[str], None]) -> None:
+        """`on_forget` hears the id of each result that is let go."""
         self._settings = settings
+        self._on_forget = on_forget
         self._unread: dict[str, Promise] = {}  # on their way, or done and not yet read
         self._read: OrderedDict[str, Promise] = OrderedDict()  # oldest read first
         self._pending = 0
@@ -80,20 +83,44 @@ class Promises:
             raise Busy(f"{self._pending} requests are on their way already: send this one again in a moment")
         if self._result_bytes > self._settings.max_result_bytes:
             raise Busy("too many results wait to be read: read some, then send this request again")
+        return self.open(tenant, request_id, size, cancellable)
+
+    def open(self, tenant: str, request_id: str, size: int, cancellable: bool = False) -> Promise:
+        """A promise without a look at the bounds: of a request that was accepted before."""
         promise = self._unread[request_id] = Promise(request_id, tenant, size, cancellable)
         self._pending += 1
         self._pending_bytes += size
         return promise
 
-    def start(self, promise: Promise, work: Coroutine[Any, Any, Reply]) -> None:
-        """Run the work that fulfils a promise; whatever it raises becomes the promise's failure."""
-        promise.task = asyncio.create_task(work)
-        promise.task.add_done_callback(lambda task: self._finish(promise, _reply_of(task)))
+    def discard(self, promise: Promise) -> None:
+        """The request could not be accepted after all."""
+        del self._unread[promise.id]
+        self._pending -= 1
+        self._pending_bytes -= promise.size
+        promise.accepted.set()
+
+    def fulfil(self, promise: Promise, reply: Reply) -> None:
+        """The result is here."""
+        promise.reply = reply
+        promise.on_cancel = None
+        self._pending -= 1
+        self._pending_bytes -= promise.size
+        self._result_bytes += len(reply.body)
+        promise.done.set()
+        self._forget_read()
+
+    def keep(self, tenant: str, request_id: str, reply: Reply) -> None:
+        """A result that an earlier server had: as if it had been read just now."""
+        promise = Promise(request_id, tenant, 0, cancellable=False, reply=reply, read_at=time.monotonic())
+        promise.accepted.set()
+        promise.done.set()
+        self._read[request_id] = promise
+        self._result_bytes += len(reply.body)
 
     def cancel(self, promise: Promise) -> None:
         """Take a request back, where that may be and it is still on its way."""
-        if promise.cancellable and promise.task is not None:
-            promise.task.cancel()
+        if promise.cancellable and promise.on_cancel is not None:
+            promise.on_cancel()
 
     async def wait(self, promise: Promise) -> Reply | None:
         """The result, or None where it takes longer than one poll may."""
@@ -117,15 +144,6 @@ class Promises:
             "results_kept_bytes": self._result_bytes,
         }
 
-    def _finish(self, promise: Promise, reply: Reply) -> None:
-        promise.reply = reply
-        promise.task = None
-        self._pending -= 1
-        self._pending_bytes -= promise.size
-        self._result_bytes += len(reply.body)
-        promise.done.set()
-        self._forget_read()
-
     def _forget_read(self) -> None:
         oldest_kept = time.monotonic() - self._settings.keep_seconds
         while self._read:
@@ -135,16 +153,4 @@ class Promises:
                 return
             del self._read[promise.id]
             self._result_bytes -= len(promise.reply.body)
-
-
-def _reply_of(task: asyncio.Task[Reply]) -> Reply:
-    if task.cancelled():
-        return failure(asyncio.CancelledError())
-    error = task.exception()
-    if error is None:
-        return task.result()
-    if not isinstance(error, MotetError):
-        asyncio.get_running_loop().call_exception_handler(
-            {"message": "a request failed on a fault", "exception": error}
-        )
-    return failure(error)
+            self._on_forget(promise.id)

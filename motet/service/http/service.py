@@ -1,26 +1,32 @@
 """The service behind the routes: it accepts requests, keeps a run's order, and carries them to the engine.
 
-A job is a coroutine that submits to the engine before its first await: jobs begin in the order they are started in, so
-what they submit keeps that order.
+Accepted is what is in the journal. A request that arrives again gets the promise it had.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
+from collections import defaultdict
+from collections.abc import Coroutine
+from pathlib import Path
 from typing import Any, Protocol
 
-from motet.engine.core.requests import DropRun, DropVersion, Request
+from motet.engine.core.requests import DropRun, DropVersion, LoadVersion, Request
 from motet.engine.types import BaseInfo
 from motet.errors import BadRequest, EngineFault, NotFound
+from motet.service.catalog.catalog import Catalog
+from motet.service.catalog.changes import Remove, Set
+from motet.service.http.accepted import Accepted, Kind
 from motet.service.http.auth import KeyRing
-from motet.service.http.checkpoints import remove_folder
-from motet.service.http.futures import Promise, Promises, Reply
-from motet.service.http.registry import Checkpoint, Registry, Run, Sampler, Session, now
+from motet.service.http.checkpoints import remove_folder, run_folder
+from motet.service.http.desk import Desk
+from motet.service.http.futures import Promise, Promises
+from motet.service.http.holdings import Holdings
+from motet.service.http.journal import Journal, session_row
+from motet.service.http.registry import Checkpoint, PublishedVersion, Registry, Run, Sampler, Session, now
 from motet.service.http.settings import ServiceSettings
-
-Job = Callable[[], Awaitable[Reply]]
+from motet.service.http.standing import stand_up
 
 
 class EngineDoor(Protocol):
@@ -34,21 +40,31 @@ class EngineDoor(Protocol):
         """Which engine this is; one more after each restart."""
         ...
 
+    def submit(self, request: Request) -> asyncio.Future[Any]:
+        """Send a request at once: the engine gets them in the order of `submit`. Cancelling takes it back."""
+        ...
+
     async def call(self, request: Request) -> Any:
-        """Submit at once, then wait. Cancelling the waiting task takes the request back."""
+        """Submit at once, then wait."""
         ...
 
 
 class Service:
     """What every route needs."""
 
-    def __init__(self, engine: EngineDoor, settings: ServiceSettings) -> None:
+    def __init__(self, engine: EngineDoor, settings: ServiceSettings, catalog: Catalog, keys: KeyRing) -> None:
         self.engine = engine
         self.settings = settings
-        self.keys = KeyRing(settings.api_keys)
+        self.keys = keys
         self.registry = Registry()
-        self.promises = Promises(settings)
+        self.holdings = Holdings(self.registry, settings.quotas, keys.quotas)
+        self.journal = Journal(catalog)
+        self.promises = Promises(settings, self._forgotten)
+        self.desk = Desk(self, self.journal, self.promises, self._take_back)
         self._errands: set[asyncio.Task[None]] = set()
+        self._to_forget: list[str] = []
+
+    # -- accepting ---------------------------------------------------------------------------------------------
 
     def check_base_model(self, name: str | None) -> None:
         """BadRequest where somebody asks for another base model than the one that is here."""
@@ -56,78 +72,196 @@ class Service:
         if name not in (info.name, info.folder):
             raise BadRequest(f"the base model {name!r} is not served here: ask for {info.name!r}")
 
-    def create(self, tenant: str, run_id: str, job: Job) -> dict[str, Any]:
+    async def open_session(
+        self, tenant: str, metadata: dict[str, Any], display_name: str | None, project: str = DEFAULT_PROJECT
+    ) -> Session:
+        """A new session, written down."""
+        session = self.registry.open_session(tenant, metadata, display_name, project)
+        await self.journal.write(session_row(session))
+        return session
+
+    async def create(self, session: Session, run_id: str, kind: Kind, message: Any, body: bytes) -> dict[str, Any]:
         """Accept the request that makes a run: its number 0. Sent again, it gives the same promise."""
         request_id = f"{run_id}:0"
-        if run_id not in self.registry.runs and self.promises.find(tenant, request_id) is None:
-            self.promises.start(self.promises.make(tenant, request_id, size=0), _work(job))
+        known = self.promises.find(session.tenant, request_id)
+        if known is not None:
+            await known.accepted.wait()
+        elif run_id not in self.registry.runs:
+            promise = self.promises.make(session.tenant, request_id, size=0)
+            accepted = Accepted(kind, session, 0, message, promise)
+            await self._accept(accepted, body)
+            self.desk.begin(accepted)
         return {"request_id": request_id, "model_id": run_id}
 
-    def train(self, run: Run, seq_id: int | None, job: Job, size: int = 0) -> dict[str, Any]:
+    async def train(self, run: Run, seq_id: int | None, kind: Kind, message: Any, body: bytes) -> dict[str, Any]:
         """Accept a request of a run; it starts when all before it have. Sent again, it gives the same promise."""
         number = run.order.number(seq_id)
         request_id = f"{run.id}:{number}"
         if not run.order.knows(number):
-            promise = self.promises.make(run.tenant, request_id, size)
+            promise = self.promises.make(run.tenant, request_id, len(body))
             run.touched = now()
-            run.order.arrive(number, lambda: self.promises.start(promise, self._on_run(run, job)))
+            run.order.claim(number)
+            accepted = Accepted(kind, run, number, message, promise)
+            try:
+                await self._accept(accepted, body)
+            except EngineFault:
+                run.order.release(number)
+                raise
+            run.order.arrive(number, lambda: self.enter_line(run, accepted))
+        elif (known := self.promises.find(run.tenant, request_id)) is not None:
+            await known.accepted.wait()
         return {"request_id": request_id, "model_id": run.id}
 
-    def use_number(self, tenant: str, run_id: str, seq_id: int) -> None:
+    async def use_number(self, tenant: str, run_id: str, seq_id: int) -> None:
         """A request that was refused for its form has used its number: the client goes on with the next one."""
         run = self.registry.run(tenant, run_id)
         number = run.order.number(seq_id)
         if not run.order.knows(number):
+            run.order.claim(number)
+            try:
+                await self.journal.refuse(tenant, run, number)
+            except EngineFault:
+                run.order.release(number)
+                raise
             run.order.arrive(number, lambda: None)
 
-    def sample(self, sampler: Sampler, seq_id: int, job: Job, size: int) -> Promise:
+    async def sample(self, sampler: Sampler, seq_id: int, kind: Kind, message: Any, body: bytes) -> Promise:
         """Accept a sampling request: no order between them. Sent again, it gives the same promise."""
         request_id = f"{sampler.id}:{seq_id}"
-        promise = self.promises.find(sampler.tenant, request_id)
-        if promise is None:
-            promise = self.promises.make(sampler.tenant, request_id, size, cancellable=True)
-            self.promises.start(promise, self._on_sampler(sampler, job))
+        known = self.promises.find(sampler.tenant, request_id)
+        if known is not None:
+            await known.accepted.wait()
+            return known
+        promise = self.promises.make(sampler.tenant, request_id, len(body), cancellable=True)
+        accepted = Accepted(kind, sampler, seq_id, message, promise)
+        await self._accept(accepted, body)
+        self.desk.begin(accepted)
         return promise
 
-    def finish(self, session: Session) -> None:
-        """The client has gone: its runs and nameless versions leave the engine; checkpoints stay."""
+    async def _accept(self, accepted: Accepted, body: bytes) -> None:
+        try:
+            await self.journal.accept(accepted, body)
+        except EngineFault:
+            self.promises.discard(accepted.promise)
+            raise
+        self.desk.file(accepted)
+        accepted.promise.accepted.set()
+
+    def enter_line(self, run: Run, accepted: Accepted) -> None:
+        """It is this request's turn: begin it, or leave it to be begun when its run stands."""
+        while run.line and run.line[0].settled.is_set():
+            run.line.popleft()
+        accepted.before = run.line[-1] if run.line else None
+        run.line.append(accepted)
+        if run.generation == self.engine.generation:
+            self.desk.begin(accepted)
+        elif run.resting:
+            self.errand(stand_up(self, run))
+
+    # -- the engine's memory -----------------------------------------------------------------------------------
+
+    def engine_opened(self) -> None:
+        """Another engine is there: every run stands up in it, and what was with the old one is begun anew."""
+        for run in self.registry.runs.values():
+            if not run.resting:
+                self.errand(stand_up(self, run))
+        self.errand(self._begin_unordered())
+
+    async def _begin_unordered(self) -> None:
+        free = [accepted for accepted in self.desk.open.values() if not isinstance(accepted.owner, Run)]
+        await self.desk.interrupt(free)
+        for accepted in free:
+            if accepted.stage == "waiting":
+                self.desk.begin(accepted)
+
+    def _take_back(self, accepted: Accepted) -> None:
+        """What could not be written has not happened: the run goes back to where it stood."""
+        owner = accepted.owner
+        if isinstance(owner, Run):
+            owner.generation = 0
+            self.errand(stand_up(self, owner))
+        elif isinstance(owner, Session) and (run := self.registry.runs.get(accepted.id.rpartition(":")[0])):
+            self.registry.forget_run(owner, run)
+            self.let_go(DropRun(run.id))
+
+    async def present(self, version: PublishedVersion) -> None:
+        """Have the present engine know a version."""
+        async with version.loading:
+            generation = self.engine.generation
+            if version.generation != generation:
+                told = version.result
+                await self.engine.call(LoadVersion(told.version, str(self.path(version.folder)), told.number))
+                version.generation = generation
+
+    def path(self, relative: str) -> Path:
+        """Where the catalog says something is."""
+        return self.settings.data_dir / relative
+
+    # -- letting go --------------------------------------------------------------------------------------------
+
+    async def finish(self, session: Session, ending: str = "success") -> None:
+        """The client has gone: its runs and nameless versions go; checkpoints stay."""
         if session.finished:
             return
-        session.finished = True
+        session.finished, session.ending = True, ending
+        runs = [self.registry.runs[run_id] for run_id in session.runs]
+        await self.journal.write(
+            Set("sessions", {"id": session.id}, {"finished": True, "ending": ending}),
+            Remove("samplers", {"session": session.id}),
+            Remove("steps", {"run": session.runs}),
+        )
         for sampler in session.samplers:
             del self.registry.samplers[sampler]
-        for run in (self.registry.runs[run_id] for run_id in session.runs):
+        for run in runs:
+            run.lost = NotFound(f"the session of {run.id!r} is finished")
             self.let_go(DropRun(run.id))
             for version in [version for version in run.versions if version.nameless]:
-                self.let_go(DropVersion(version.result.version))
+                await self.forget_version(version)
+            await asyncio.to_thread(remove_folder, self.path(run_folder(run.id)))
+
+    async def forget_version(self, version: PublishedVersion) -> None:
+        """Take a version's name away; samples that are being drawn from it still end."""
+        name = version.result.version
+        if self.registry.versions.pop(name, None) is None:
+            return
+        await self.journal.write(Remove("versions", {"name": name}))
+        self.let_go(DropVersion(name))
+        if version.nameless:
+            await asyncio.to_thread(remove_folder, self.path(version.folder))
 
     async def forget_checkpoint(self, saved: Checkpoint) -> None:
         """Take a checkpoint's name away, and its files; samples that are being drawn from it still end."""
         del self.registry.checkpoints[saved.path]
-        if saved.kind == "sampler_weights":
-            self.let_go(DropVersion(saved.path))
+        await self.journal.write(Remove("checkpoints", {"path": saved.path}))
+        if (version := self.registry.versions.get(saved.path)) is not None:
+            await self.forget_version(version)
         await asyncio.to_thread(remove_folder, saved.folder)
 
     def let_go(self, request: DropRun | DropVersion) -> None:
         """Have the engine forget something, in its own time."""
-        errand = asyncio.create_task(self._let_go(request))
-        self._errands.add(errand)
-        errand.add_done_callback(self._errands.discard)
+        self.errand(self._let_go(request))
 
     async def _let_go(self, request: DropRun | DropVersion) -> None:
         with contextlib.suppress(NotFound, EngineFault):  # it had gone before, or everything has
             await self.engine.call(request)
 
-    async def _on_run(self, run: Run, job: Job) -> Reply:
-        if run.generation != self.engine.generation:
-            raise EngineFault("the engine was started again and this run is lost: make one from a checkpoint")
-        return await job()
+    def errand(self, work: Coroutine[Any, Any, None]) -> None:
+        """Something that nobody waits for."""
+        errand = asyncio.create_task(work)
+        self._errands.add(errand)
+        errand.add_done_callback(self._errands.discard)
 
-    async def _on_sampler(self, sampler: Sampler, job: Job) -> Reply:
-        if sampler.current_version is not None and sampler.generation != self.engine.generation:
-            raise EngineFault("the engine was started again and this sampler's version is lost: publish it again")
-        return await job()
+    def _forgotten(self, request_id: str) -> None:
+        if not self._to_forget:
+            self.errand(self._write_forgotten())
+        self._to_forget.append(request_id)
 
-
-async def _work(job: Job) -> Reply:
-    return await job()
+    async def _write_forgotten(self) -> None:
+        await asyncio.sleep(0)  # results are let go in crowds
+        ids, self._to_forget = self._to_forget, []
+        by_owner: dict[str, list[str]] = defaultdict(list)
+        for request_id in ids:
+            by_owner[request_id.rpartition(":")[0]].append(request_id)
+        for owner, own in by_owner.items():
+            highest = max(int(one.rpartition(":")[2]) for one in own)
+            await self.journal.forget(self.registry.runs.get(owner), own, highest)

@@ -13,7 +13,7 @@ from typing import Any
 from motet.engine.core.channel import EngineClient
 from motet.engine.core.requests import Request
 from motet.engine.types import BaseInfo
-from motet.errors import EngineFault, MotetError
+from motet.errors import EngineGone, MotetError
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0  # seconds before another start, doubled each time one fails
 STOP_SECONDS = 10.0
@@ -24,6 +24,7 @@ class Supervisor:
     """Owns one engine process at a time. `entry` is what it runs: a function that a new process can import."""
 
     def __init__(self, entry: Callable[[socket.socket], None]) -> None:
+        self.on_open: Callable[[], None] = lambda: None  # hears of each engine after the first
         self._entry = entry
         self._process: SpawnProcess | None = None
         self._client: EngineClient | None = None
@@ -47,11 +48,23 @@ class Supervisor:
         await self._open()
         self._watching = asyncio.create_task(self._watch())
 
+    def submit(self, request: Request) -> asyncio.Future[Any]:
+        """Send a request at once: requests reach the engine in the order of `submit`. Cancelling takes it back.
+
+        EngineGone, from the future: there is no engine, or it died.
+        """
+        client = self._client
+        if client is None:
+            gone: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+            gone.set_exception(EngineGone("the engine is not running; it is being started again"))
+            return gone
+        call = client.submit(request)
+        call.answer.add_done_callback(lambda answer: client.cancel(call.id) if answer.cancelled() else None)
+        return call.answer
+
     async def call(self, request: Request) -> Any:
-        """Submit at once, then wait. EngineFault while there is no engine, or where it dies."""
-        if self._client is None:
-            raise EngineFault("the engine is not running; it is being started again")
-        return await self._client.call(request)
+        """Submit at once, then wait."""
+        return await self.submit(request)
 
     async def stop(self) -> None:
         """Hang up and let the engine's process end by itself; kill it where it does not."""
@@ -98,3 +111,5 @@ class Supervisor:
                 await self._open()
             except MotetError as error:
                 log.error("the engine does not start: %s", error)
+            else:
+                self.on_open()

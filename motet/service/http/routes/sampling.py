@@ -8,14 +8,14 @@ from fastapi import APIRouter
 
 from motet.errors import BadRequest
 from motet.service.http.deps import Svc, Tenant
-from motet.service.http.futures import PROTOBUF, Reply
+from motet.service.http.jobs.sampling import ASAMPLE
+from motet.service.http.journal import sampler_row
 from motet.service.http.registry import Sampler
+from motet.service.http.routes.training import as_json
 from motet.service.http.service import Service
-from motet.service.wire import sampling as wire
 from motet.service.wire import schemas
 
 MAX_SAMPLES = 4096  # each has an id in the answer to the submission
-TOKEN_BYTES = 8
 
 router = APIRouter()
 
@@ -26,12 +26,13 @@ async def create_sampling_session(body: schemas.CreateSamplingSession, service: 
     session = service.registry.live_session(tenant, body.session_id)
     sampler_id = f"{session.id}:sample:{body.sampling_session_seq_id}"
     if sampler_id not in service.registry.samplers:
-        sampler = Sampler(sampler_id, tenant, service.engine.generation, model_path=body.model_path)
+        sampler = Sampler(sampler_id, tenant, model_path=body.model_path)
         if body.model_path is None:
             service.check_base_model(body.base_model)
         else:
             sampler.version = _sampler_checkpoint(service, tenant, body.model_path)
         service.registry.add_sampler(session, sampler)
+        await service.journal.write(sampler_row(sampler, session))
     return {"type": "create_sampling_session", "sampling_session_id": sampler_id}
 
 
@@ -55,13 +56,6 @@ async def asample(body: schemas.Sample, service: Svc, tenant: Tenant) -> dict[st
     if body.num_samples > MAX_SAMPLES:
         raise BadRequest(f"num_samples is {body.num_samples}: at most {MAX_SAMPLES} in one request")
     sampler = service.registry.sampler(tenant, body.sampling_session_id)
-
-    async def job() -> Reply:
-        request = wire.read_sample(body, sampler.current_version)
-        result = await service.engine.call(request)
-        return Reply(wire.encode_sample_result(result, body.target_prompt_logprobs), PROTOBUF)
-
-    size = TOKEN_BYTES * sum(len(chunk.tokens) for chunk in body.prompt.chunks)
-    promise = service.sample(sampler, body.seq_id, job, size)
+    promise = await service.sample(sampler, body.seq_id, ASAMPLE, body, as_json(body))
     sequence_ids = [f"{promise.id}:{index}" for index in range(body.num_samples)]
     return {"request_id": promise.id, "sample_sequence_ids": sequence_ids}

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import math
 import secrets
 from typing import Any
 
 from fastapi import APIRouter, Request
+from pydantic import BaseModel
 
-from motet.engine.core.requests import CreateRun, OptimStep
-from motet.errors import BadRequest, MotetError, NotFound
+from motet.errors import NotFound
 from motet.service.http.deps import Svc, Tenant
-from motet.service.http.futures import PROTOBUF, Reply, json_reply
+from motet.service.http.jobs.training import CREATE_MODEL, FORWARD_BACKWARD, OPTIM_STEP
 from motet.service.http.limits import read_body
-from motet.service.http.registry import Run, Session
-from motet.service.http.service import Service
 from motet.service.wire import schemas
 from motet.service.wire import training as wire
 
@@ -25,38 +22,15 @@ router = APIRouter()
 async def create_model(body: schemas.CreateModel, service: Svc, tenant: Tenant) -> dict[str, Any]:
     """A new run with a fresh adapter, named SESSION:train:NUMBER."""
     session = service.registry.live_session(tenant, body.session_id)
+    if body.lora_config is not None and body.lora_config.seed is None:
+        body.lora_config.seed = secrets.randbits(31)  # now: should the work be begun anew, it draws the same weights
     run_id = f"{session.id}:train:{body.model_seq_id}"
-    return service.create(tenant, run_id, lambda: _create(service, session, run_id, body))
+    return await service.create(session, run_id, CREATE_MODEL, body, as_json(body))
 
 
-async def _create(service: Service, session: Session, run_id: str, body: schemas.CreateModel) -> Reply:
-    service.check_base_model(body.base_model)
-    lora, metadata = body.lora_config, body.user_metadata or {}
-    if lora is None:
-        raise BadRequest("full fine-tuning is not available here: send a lora_config")
-    check_optimizer(body.optimizer_config)
-    shape = wire.read_shape(lora.rank, lora.train_attn, lora.train_mlp, lora.train_unembed, metadata)
-    seed = secrets.randbits(31) if lora.seed is None else lora.seed
-    run = Run(run_id, session.tenant, metadata, service.engine.generation, shape)
-    await add_run(service, session, run, CreateRun(run_id, shape, seed))
-    return json_reply({"type": "create_model", "model_id": run_id})
-
-
-async def add_run(service: Service, session: Session, run: Run, request: Any) -> Any:
-    """Register a run while the engine makes it; where the engine refuses, it has never been."""
-    service.registry.add_run(session, run)
-    try:
-        return await service.engine.call(request)
-    except MotetError:
-        service.registry.forget_run(session, run)
-        raise
-
-
-def check_optimizer(config: dict[str, Any] | None) -> None:
-    """AdamW is the only one."""
-    kind = (config or {}).get("type", "adamw")
-    if kind != "adamw":
-        raise BadRequest(f"the optimizer {kind!r} is not available here: use adamw")
+def as_json(body: BaseModel) -> bytes:
+    """A body as the journal keeps it."""
+    return body.model_dump_json().encode()
 
 
 @router.post("/get_info")
@@ -81,22 +55,11 @@ async def forward_backward(request: Request, service: Svc, tenant: Tenant) -> di
     body = await read_body(request, service.settings.max_body_bytes)
     message = wire.parse_forward_backward(body)
     run = service.registry.run(tenant, message.model_id)
-
-    async def job() -> Reply:
-        result = await service.engine.call(wire.read_forward_backward(message))
-        return Reply(wire.encode_train_result(result), PROTOBUF)
-
-    return service.train(run, message.seq_id, job, size=len(body))
+    return await service.train(run, message.seq_id, FORWARD_BACKWARD, message, body)
 
 
 @router.post("/optim_step")
 async def optim_step(body: schemas.OptimStep, service: Svc, tenant: Tenant) -> dict[str, Any]:
     """One AdamW step on the accumulated gradient."""
     run = service.registry.run(tenant, body.model_id)
-
-    async def job() -> Reply:
-        adam = wire.read_adam(body.adam_params, body.optimizer_params)
-        result = await service.engine.call(OptimStep(run.id, adam))
-        return json_reply({"metrics": {key: value for key, value in result.metrics.items() if math.isfinite(value)}})
-
-    return service.train(run, body.seq_id, job)
+    return await service.train(run, body.seq_id, OPTIM_STEP, body, as_json(body))

@@ -27,14 +27,14 @@ def upgrade() -> None:
         sa.Column("shape", sa.JSON, nullable=False),
         sa.Column("seed", sa.Integer),
         sa.Column("snapshot", sa.String),
-        sa.Column("snapshot_step", sa.Integer, nullable=False),
+        sa.Column("snapshot_number", sa.Integer, nullable=False),
         sa.Column("forgotten", sa.Integer, nullable=False),
         sa.Column("created", sa.DateTime, nullable=False),
     )
     op.create_table(
         "steps",
         sa.Column("run", sa.String, primary_key=True),
-        sa.Column("step", sa.Integer, primary_key=True),
+        sa.Column("number", sa.Integer, primary_key=True),
         sa.Column("adam", sa.JSON, nullable=False),
         sa.Column("gradient", sa.String, nullable=False),
     )

@@ -1,0 +1,29 @@
+"""Draw samples."""
+
+from __future__ import annotations
+
+from motet.errors import NotFound
+from motet.service.http.accepted import Accepted, Kind, Outcome
+from motet.service.http.futures import PROTOBUF, Reply
+from motet.service.http.registry import Sampler
+from motet.service.http.service import Service
+from motet.service.wire import sampling as wire
+from motet.service.wire import schemas
+
+
+async def asample(service: Service, accepted: Accepted) -> Outcome:
+    """Sample from what the sampler stands for when the work begins."""
+    sampler, body = accepted.owner, accepted.message
+    assert isinstance(sampler, Sampler) and isinstance(body, schemas.Sample)
+    name = sampler.current_version
+    if name is not None:
+        version = service.registry.versions.get(name)
+        if version is None:
+            raise NotFound(f"the version {name} has been let go: publish again")
+        await service.present(version)
+    result = await service.engine.call(wire.read_sample(body, name))
+    return Outcome(Reply(wire.encode_sample_result(result, body.target_prompt_logprobs), PROTOBUF))
+
+
+KINDS = (Kind("asample", schemas.Sample.model_validate_json, asample),)
+(ASAMPLE,) = KINDS
