@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import logging
 import signal
 import socket
 
 from motet.engine.core.channel import encode_frame, refusal, serve_engine
 from motet.engine.settings import EngineSettings
 from motet.errors import MotetError
+from motet.logs import LogSettings, start_logging
 
 
-def run_engine(settings: EngineSettings, connection: socket.socket) -> None:
+def run_engine(settings: EngineSettings, log: LogSettings, connection: socket.socket) -> None:
     """Open an engine and serve it until the other end hangs up. What keeps it from opening travels as a Refusal."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the service's to handle; it hangs up when it is done
-    logging.basicConfig(format="%(asctime)s engine %(levelname)s %(message)s", level=logging.WARNING)
+    start_logging("engine", log)
     from motet.engine.opening import open_engine  # here, so that the service's process never imports torch
 
     try:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import difflib
 import itertools
 import re
-import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,8 +14,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from motet.errors import BadConfig
 from motet.lab.algorithms.grpo import Grpo
 from motet.lab.envs.settings import EnvironmentSettings, Gsm8kSettings, WordProblemSettings
+from motet.settings_file import Table, read_toml, unknown_key
 
-Table = dict[str, Any]
+FOLDER_BYTES = 200  # file systems take 255 for a name
 
 
 class Experiment(BaseModel):
@@ -44,8 +43,9 @@ class Experiment(BaseModel):
 
     @property
     def folder(self) -> str:
-        """The name as a folder's: one step down, whatever stands in it."""
-        return re.sub(r"[^\w.=+-]+", "_", self.name).lstrip(".") or "_"
+        """The name as a folder's: one step down, whatever stands in it, and no longer than a file system takes."""
+        name = re.sub(r"[^\w.=+-]+", "_", self.name).lstrip(".") or "_"
+        return name.encode()[:FOLDER_BYTES].decode(errors="ignore")
 
 
 SECTIONS: dict[str, dict[str, type[BaseModel]]] = {
@@ -65,12 +65,7 @@ class Sweep:
 
 def load(file: Path) -> Sweep:
     """Read an experiment file. Raises BadConfig: no such file, not TOML, an unknown key, a wrong value."""
-    if not file.is_file():
-        raise BadConfig(f"there is no experiment file {file}")
-    try:
-        table = tomllib.loads(file.read_text(encoding="utf-8"))
-    except tomllib.TOMLDecodeError as error:
-        raise BadConfig(f"{file} is not TOML: {error}") from None
+    table = read_toml(file, "experiment file")
     try:
         return parse(table, file.stem)
     except BadConfig as error:
@@ -84,7 +79,7 @@ def parse(table: Table, name: str) -> Sweep:
     overrides = common.pop("experiment", [{}])
     if not isinstance(model, str | None):
         raise BadConfig("model must be a string: a name or a folder")
-    if not isinstance(overrides, list) or not all(isinstance(one, dict) for one in overrides):
+    if not isinstance(overrides, list) or not overrides or not all(isinstance(one, dict) for one in overrides):
         raise BadConfig("write each experiment as an [[experiment]] table")
     experiments = [_experiment(one) for override in overrides for one in _grid(_merge(common, override), override)]
     folders = [one.folder for one in experiments]
@@ -144,11 +139,7 @@ def _told(place: tuple[int | str, ...], kind: str, message: str) -> str:
     if kind != "extra_forbidden":
         return f"{'.'.join(map(str, place))}: {message}"
     if len(place) == 1:
-        known = sorted({*Experiment.model_fields, "model", "experiment"})
-    else:  # pydantic puts the section's own name between, where there are several to choose from
-        choices = SECTIONS[section]
-        known = sorted(choices.get(str(place[1]), next(iter(choices.values()))).model_fields)
-    near = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
-    where = "" if len(place) == 1 else f" in [{section}]"
-    hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(known)}"
-    return f"unknown key {key!r}{where}; {hint}"
+        return unknown_key(key, {*Experiment.model_fields, "model", "experiment"})
+    # pydantic puts the section's own name between, where there are several to choose from
+    choices = SECTIONS[section]
+    return unknown_key(key, choices.get(str(place[1]), next(iter(choices.values()))).model_fields, section)

@@ -1,0 +1,147 @@
+"""What Prometheus reads: counters of the service, and the engine's own numbers as they were last told.
+
+Every number of the engine's Stats is there as `motet_engine_NAME`; docs/operation.md tells them all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from motet.engine.core.requests import ForwardBackward, Publish, Request, Sample, Stats
+from motet.errors import MotetError
+from motet.service.http.logs import Served
+from motet.service.http.service import EngineDoor, Service
+
+ANSWER_SECONDS = 1.0  # how long the engine's numbers are waited for
+HTTP_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+ENGINE_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
+COUNTED = {  # those of the engine's Stats that only grow
+    "decoded_tokens",
+    "prompt_tokens",
+    "publish_seconds",
+    "sample_steps",
+    "sampling_busy_seconds",
+    "swaps_in",
+    "swaps_out",
+    "training_busy_seconds",
+}
+
+
+class Meters:
+    """The service's counters: of requests over HTTP, and of requests to the engine."""
+
+    def __init__(self) -> None:
+        self.registry = registry = CollectorRegistry()
+        ProcessCollector(registry=registry)
+        self._http = Histogram(
+            "motet_http_request_seconds",
+            "Requests by route.",
+            labelnames=["method", "route"],
+            buckets=HTTP_BUCKETS,
+            registry=registry,
+        )
+        self._answers = Counter(
+            "motet_http_requests", "Requests by route and status.", ["method", "route", "status"], registry=registry
+        )
+        self._errors = Counter("motet_http_errors", "Requests refused at once, by kind.", ["kind"], registry=registry)
+        self._engine = Histogram(
+            "motet_engine_request_seconds",
+            "Requests to the engine, queues included, by kind.",
+            labelnames=["request"],
+            buckets=ENGINE_BUCKETS,
+            registry=registry,
+        )
+        self._engine_errors = Counter(
+            "motet_engine_errors", "Requests that failed in the engine.", ["request", "kind"], registry=registry
+        )
+        self.trained_tokens = 0
+        self._trained = Counter("motet_trained_tokens", "Tokens of forward_backward.", registry=registry)
+        self._hits = Counter("motet_prompt_cache_hit_tokens", "Prompt tokens found in the cache.", registry=registry)
+        self._publishes = Counter("motet_publishes", "Versions published.", registry=registry)
+
+    def served(self, served: Served) -> None:
+        """A request was answered."""
+        self._http.labels(served.method, served.route).observe(served.seconds)
+        self._answers.labels(served.method, served.route, str(served.status)).inc()
+
+    def refused(self, error: Exception) -> None:
+        """A request was answered with an error at once."""
+        self._errors.labels(type(error).__name__).inc()
+
+    def engine_done(self, request: Request, result: object, seconds: float) -> None:
+        """The engine did what it was asked for."""
+        self._engine.labels(type(request).__name__).observe(seconds)
+        match request:
+            case ForwardBackward(data=data):
+                tokens = sum(len(datum.tokens) for datum in data)
+                self.trained_tokens += tokens
+                self._trained.inc(tokens)
+            case Publish():
+                self._publishes.inc()
+            case Sample():
+                self._hits.inc(getattr(result, "prompt_cache_hit_tokens", 0))
+
+    def engine_failed(self, request: Request, error: MotetError) -> None:
+        """The engine refused, or was not there."""
+        self._engine_errors.labels(type(request).__name__, type(error).__name__).inc()
+
+
+class EngineReading:
+    """The engine's numbers as they were last told. Asking for them never takes longer than a second."""
+
+    def __init__(self, engine: EngineDoor) -> None:
+        self.values: dict[str, float] = {}
+        self.up = False  # it answered in time when it was last asked
+        self._engine = engine
+        self._asking: asyncio.Task[bool] | None = None
+
+    async def refresh(self) -> None:
+        """Ask, or go on waiting for an answer that was asked for before."""
+        if self._asking is None or self._asking.done():
+            self._asking = asyncio.create_task(self._ask())
+        await asyncio.wait({self._asking}, timeout=ANSWER_SECONDS)
+        self.up = self._asking.done() and self._asking.result()
+
+    async def _ask(self) -> bool:
+        try:
+            self.values = await self._engine.call(Stats())
+        except MotetError:
+            return False
+        return True
+
+
+class Gauges(Collector):
+    """What is read at the moment of asking: the engine's last numbers, and what the service holds."""
+
+    def __init__(self, service: Service, reading: EngineReading, engine_memory_bytes: Callable[[], int]) -> None:
+        self._service = service
+        self._reading = reading
+        self._engine_memory_bytes = engine_memory_bytes
+
+    def collect(self) -> Iterator[CounterMetricFamily | GaugeMetricFamily]:
+        yield GaugeMetricFamily("motet_engine_up", "1: the engine answers within a second.", float(self._reading.up))
+        memory = float(self._engine_memory_bytes())
+        yield GaugeMetricFamily("motet_engine_resident_bytes", "Memory of the engine's process.", memory)
+        for name, value in self._reading.values.items():
+            family = CounterMetricFamily if name in COUNTED else GaugeMetricFamily
+            yield family(f"motet_engine_{name}", "Of the engine's Stats.", value=value)
+        for name, value in service_counts(self._service).items():
+            yield GaugeMetricFamily(f"motet_{name}", "Of the service.", value=value)
+
+
+def service_counts(service: Service) -> dict[str, float]:
+    """How much the service holds just now."""
+    registry = service.registry
+    return {
+        **service.promises.sizes(),
+        "requests_held_for_order": sum(run.order.held for run in registry.runs.values()),
+        "sessions": sum(1 for session in registry.sessions.values() if not session.finished),
+        "samplers": len(registry.samplers),
+        "checkpoints": len(registry.checkpoints),
+        "engine_generation": service.engine.generation,
+    }
