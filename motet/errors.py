@@ -8,7 +8,8 @@ MotetError
 │   └── BadConfig                  a setting or an experiment file is wrong
 ├── Busy                           a bounded queue is full; try again later
 ├── Cancelled                      the caller took the request back
-└── EngineFault                    ours: the engine died, a file is torn, a check failed
+└── EngineFault                    ours: a file is torn, a check failed
+    └── EngineGone                 the engine's process has ended, or is not there yet
 """
 
 
@@ -49,3 +50,7 @@ class Cancelled(MotetError):
 
 class EngineFault(MotetError):
     """A fault of ours: the engine died, a file is torn, an internal check failed."""
+
+
+class EngineGone(EngineFault):
+    """The engine has ended with this request in hand, or is not there yet: it was not done as far as anybody knows."""

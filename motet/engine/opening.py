@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 from typing import Literal
 
+from motet.engine.adapters.spill import own_folder
 from motet.engine.adapters.store import AdapterStore
 from motet.engine.backends.local import LocalBackend
 from motet.engine.core.engine import Engine
@@ -52,7 +53,7 @@ def open_backend(settings: EngineSettings, breathe: Callable[[], None]) -> Local
     cores = lane_cores(settings.threads, settings.lanes)
     base = open_base_model(settings.model, settings.dtype, settings.device)
     decoder, config = base.decoder, base.decoder.config
-    spill = settings.data_dir / "spill"
+    spill = own_folder(settings.data_dir / "spill")
     store = AdapterStore(config, decoder.dtype, decoder.device, spill, settings.host_bytes, settings.max_rank)
     blocks = cache_blocks(config, settings.kv_cache_bytes, decoder.embed.element_size())
     stops = StopFinder(base.token_bytes)

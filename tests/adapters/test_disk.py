@@ -12,7 +12,7 @@ import torch
 
 from motet.engine.adapters.layout import make_layout
 from motet.engine.adapters.residency import Residency
-from motet.engine.adapters.snapshot import check_fits, load_snapshot, save_snapshot
+from motet.engine.adapters.snapshot import check_fits, copy_run, load_snapshot, save_snapshot
 from motet.engine.adapters.store import AdapterStore
 from motet.engine.models.config import ModelConfig, read_config
 from motet.engine.types import AdapterShape
@@ -141,7 +141,7 @@ def test_waiting_for_a_lost_item_ends(tmp_path: Path) -> None:
 
 
 def test_a_snapshot_of_another_base_model_is_refused(open_store: Callable, config: ModelConfig, tmp_path: Path) -> None:
-    save_snapshot(tmp_path / "saved", open_store().create_run("run", SHAPE, 0))
+    save_snapshot(tmp_path / "saved", copy_run(open_store().create_run("run", SHAPE, 0)))
     snapshot = load_snapshot(tmp_path / "saved")
     check_fits(snapshot, make_layout(config, SHAPE), tmp_path / "saved")
     other = read_config(make_tiny_model(tmp_path / "other", "llama", hidden_size=48))
@@ -150,7 +150,7 @@ def test_a_snapshot_of_another_base_model_is_refused(open_store: Callable, confi
 
 
 def test_a_folder_is_written_whole_or_not_at_all(open_store: Callable, tmp_path: Path) -> None:
-    run = open_store().create_run("run", SHAPE, 0)
+    run = copy_run(open_store().create_run("run", SHAPE, 0))
     with pytest.raises(EngineFault, match="cannot be written"):
         save_snapshot(tmp_path / "spill" / "run.json" / ("x" * 300), run)
     (tmp_path / "file").write_text("")

@@ -31,7 +31,7 @@ def test_a_lost_version_fails_its_own_requests(engine_on: Callable, tmp_path: Pa
         for seed in range(4):
             engine.submit(CreateRun(f"other-{seed}", AdapterShape(rank=16), seed)).result()
         deadline = time.monotonic() + 10
-        while not (files := list((tmp_path / "data" / "spill").glob("version-*"))):
+        while not (files := list((tmp_path / "data" / "spill").rglob("version-*"))):
             assert time.monotonic() < deadline
             time.sleep(0.01)
         time.sleep(0.1)  # it has left memory, too

@@ -1,4 +1,4 @@
-"""Files and folders that must outlive the process: written whole or not at all, and on the disk when they have a name."""
+"""Files and folders that outlive the process: written whole or not at all, and on disk once they have a name."""
 
 from __future__ import annotations
 

@@ -12,8 +12,6 @@ from motet.engine.models.config import ModelConfig
 from motet.engine.ops.lora import SitePlan
 from motet.engine.types import AdapterShape
 
-SITES_A_LAYER = 4  # qkv, o, gate_up, down; the unembedding is the last site of all
-
 
 @dataclass(frozen=True)
 class Layout:
@@ -25,7 +23,7 @@ class Layout:
 
 
 def site_sizes(config: ModelConfig) -> list[tuple[int, tuple[int, ...]]]:
-    """(D_in, splits of D_out) of every site of a base model, in order."""
+    """(D_in, splits of D_out) of every site of a base model: each layer's in the order of `SITES`, then the head."""
     heads, kv = config.heads * config.head_width, config.kv_heads * config.head_width
     layer = [
         (config.width, (heads, kv, kv)),

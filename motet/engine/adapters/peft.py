@@ -17,21 +17,15 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from motet.engine.adapters.folders import whole_folder
-from motet.engine.adapters.layout import SITES_A_LAYER, Layout, make_layout
+from motet.engine.adapters.layout import Layout, make_layout
 from motet.engine.models.config import ModelConfig
+from motet.engine.models.weights import DOWN, GATE_UP, HEAD, OUT, QKV, SITES, in_layer
 from motet.engine.types import AdapterShape
 from motet.errors import BadRequest, EngineFault, NotFound
 
 PREFIX = "base_model.model."
-LAYER_MODULES = (
-    ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"),
-    ("self_attn.o_proj",),
-    ("mlp.gate_proj", "mlp.up_proj"),
-    ("mlp.down_proj",),
-)
-ATTENTION = {"q_proj", "k_proj", "v_proj", "o_proj"}
-MLP = {"gate_proj", "up_proj", "down_proj"}
-HEAD = {"lm_head"}
+ATTENTION = {name.rpartition(".")[2] for name in (*QKV, *OUT)}
+MLP = {name.rpartition(".")[2] for name in (*GATE_UP, *DOWN)}
 
 
 class LoadedAdapter(NamedTuple):
@@ -52,8 +46,8 @@ def _parts(layout: Layout, flat: Tensor) -> list[_Part]:
     for site, plan in enumerate(layout.plan):
         if plan is None:
             continue
-        layer, place = divmod(site, SITES_A_LAYER)
-        names = [f"model.layers.{layer}.{m}" for m in LAYER_MODULES[place]] if site < last else ["lm_head"]
+        layer, place = divmod(site, len(SITES))
+        names = [in_layer(layer, name) for name in SITES[place]] if site < last else [HEAD]
         a = flat[plan.a_start : plan.b_start].view(plan.d_in, len(names) * rank).split(rank, dim=1)
         width = sum(plan.splits)
         b = flat[plan.b_start : plan.b_start + rank * width].view(rank, width).split(list(plan.splits), dim=1)
@@ -116,14 +110,14 @@ def _read_shape(folder: Path) -> AdapterShape:
     if not isinstance(names, list):
         raise BadRequest(f"{folder}: target_modules must be a list of names, not {names!r}")
     targets = {str(name).rsplit(".", 1)[-1] for name in names}
-    if not targets <= ATTENTION | MLP | HEAD:
-        raise BadRequest(f"{folder} targets {sorted(targets - ATTENTION - MLP - HEAD)}, which cannot be adapted here")
+    if not targets <= ATTENTION | MLP | {HEAD}:
+        raise BadRequest(f"{folder} targets {sorted(targets - ATTENTION - MLP - {HEAD})}, which cannot be adapted here")
     return AdapterShape(
         rank=rank,
         alpha=float(alpha) * (math.sqrt(rank) if config.get("use_rslora") else 1.0),
         attention=bool(targets & ATTENTION),
         mlp=bool(targets & MLP),
-        unembed=bool(targets & HEAD),
+        unembed=HEAD in targets,
     )
 
 

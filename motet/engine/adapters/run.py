@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -76,6 +77,12 @@ class Run:
             self._adapter = AdapterTensors(self.compute, self.layout.plan, shape.rank, shape.scale, self.gradient)
         return self._adapter
 
+    def set_gradient(self, gradient: Tensor) -> None:
+        """Have this accumulated gradient instead."""
+        self.gradient = gradient.to(self._device)
+        self.has_gradient = True
+        self._adapter = None
+
     def clear_gradient(self) -> None:
         if self.gradient is not None:
             self.gradient.zero_()
@@ -144,7 +151,8 @@ class Version:
 
     @staticmethod
     def _hash(layout: Layout, flat: Tensor) -> str:
-        digest = hashlib.sha256(repr(layout.shape).encode())
+        shape = replace(layout.shape, alpha=float(layout.shape.alpha))  # 32 and 32.0 are one
+        digest = hashlib.sha256(repr(shape).encode())
         digest.update(flat.cpu().view(torch.uint8).numpy().data)
         return digest.hexdigest()
 

@@ -33,12 +33,17 @@ class Snapshot:
         return Snapshot(self.shape, 0, {"master": self.tensors["master"]})
 
 
-def save_snapshot(folder: Path, run: Run) -> None:
+def copy_run(run: Run) -> Snapshot:
+    """A run's state as it is now, whatever the run does next."""
+    return Snapshot(run.layout.shape, run.step, {name: tensor.cpu().clone() for name, tensor in run.state().items()})
+
+
+def save_snapshot(folder: Path, snapshot: Snapshot) -> None:
     """Write a run's state. BadRequest where the name is taken, EngineFault where it cannot be written."""
-    about = {"format": FORMAT, "shape": asdict(run.layout.shape), "step": run.step}
+    about = {"format": FORMAT, "shape": asdict(snapshot.shape), "step": snapshot.step}
     with whole_folder(folder) as partial:
         (partial / "run.json").write_text(json.dumps(about, indent=2))
-        save_file(run.state(), partial / "run.safetensors")
+        save_file(snapshot.tensors, partial / "run.safetensors")
 
 
 def load_snapshot(folder: Path) -> Snapshot:

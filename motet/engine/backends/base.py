@@ -1,7 +1,8 @@
 """What the core asks of a backend. The core knows runs, queues and lanes; a backend knows tensors and devices.
 
 Two lanes call it, each from a thread of its own: methods under *training* are called by the training lane only, those
-under *sampling* by the sampling lane only, the rest by anybody.
+under *sampling* by the sampling lane only, those under *files* by threads for files, while no lane has work for the run
+that they name; the rest by anybody.
 """
 
 from __future__ import annotations
@@ -19,12 +20,16 @@ from motet.engine.types import (
     AdapterShape,
     BaseInfo,
     Datum,
+    FreshAdapter,
     IntArray,
+    JournaledStep,
     Loss,
     PromptQuery,
     PublishResult,
+    RunState,
     SampleResult,
     SamplingParams,
+    SavedRun,
     StepResult,
     TrainResult,
 )
@@ -90,11 +95,26 @@ class Backend(Protocol):
 
     def publish(self, run: str, version: str) -> PublishResult: ...
 
-    def save_run(self, run: str, folder: Path) -> None: ...
+    def drop_run(self, run: str) -> None: ...
+
+    # files ---------------------------------------------------------------------------------------------------
+    def journal_step(self, run: str, adam: AdamW, file: Path) -> None:
+        """Write the gradient that the step will be taken on. BadRequest, NotFinite, EngineFault: the disk's."""
+        ...
+
+    def copy_run(self, run: str, folder: Path) -> Callable[[], None]:
+        """Copy a run's state; what it gives writes the copy, and raises EngineFault where the disk does not have it."""
+        ...
 
     def load_run(self, run: str, folder: Path, optimizer: bool) -> AdapterShape: ...
 
-    def drop_run(self, run: str) -> None: ...
+    def restore_run(
+        self, run: str, origin: FreshAdapter | SavedRun, steps: tuple[JournaledStep, ...], published: int
+    ) -> RunState: ...
+
+    def save_version(self, version: str, folder: Path) -> None: ...
+
+    def load_version(self, version: str, folder: Path, number: int) -> PublishResult: ...
 
     # sampling -------------------------------------------------------------------------------------------------
     def begin_sample(self, order: SampleOrder) -> None:
@@ -108,10 +128,6 @@ class Backend(Protocol):
     def cancel_sample(self, done: Future[SampleResult]) -> None: ...
 
     # anybody --------------------------------------------------------------------------------------------------
-    def save_version(self, version: str, folder: Path) -> None: ...
-
-    def load_version(self, version: str, folder: Path, number: int) -> PublishResult: ...
-
     def drop_version(self, version: str) -> None: ...
 
     def stats(self) -> dict[str, float]: ...

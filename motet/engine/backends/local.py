@@ -15,9 +15,10 @@ from typing import Literal
 
 import torch
 
+from motet.engine.adapters.journal import read_gradient, write_gradient
 from motet.engine.adapters.peft import load_peft, save_peft
-from motet.engine.adapters.run import Version
-from motet.engine.adapters.snapshot import check_fits, load_snapshot, save_snapshot
+from motet.engine.adapters.run import Run, Version
+from motet.engine.adapters.snapshot import check_fits, copy_run, load_snapshot, save_snapshot
 from motet.engine.adapters.store import AdapterStore
 from motet.engine.backends.base import SampleOrder, TrainPart
 from motet.engine.models.decoder import Decoder
@@ -27,7 +28,7 @@ from motet.engine.sampler.sampler import Sampler
 from motet.engine.sampler.sequence import Group
 from motet.engine.trainer.checks import check_adam, check_data
 from motet.engine.trainer.head import PieceResult
-from motet.engine.trainer.optimizer import adamw_step
+from motet.engine.trainer.optimizer import adamw_step, gradient_norm
 from motet.engine.trainer.packing import Piece, cut_pieces
 from motet.engine.trainer.results import merge_results
 from motet.engine.trainer.trainer import PassPart, Trainer
@@ -36,9 +37,13 @@ from motet.engine.types import (
     AdapterShape,
     BaseInfo,
     Datum,
+    FreshAdapter,
+    JournaledStep,
     Loss,
     PublishResult,
+    RunState,
     SampleResult,
+    SavedRun,
     StepResult,
     TrainResult,
 )
@@ -114,21 +119,56 @@ class LocalBackend:
             published = self._store.publish(state, version)
         return self._told(published, began)
 
-    def save_run(self, run: str, folder: Path) -> None:
-        state = self._store.run(run)
-        with self._store.training([state]):
-            save_snapshot(folder, state)
-
-    def load_run(self, run: str, folder: Path, optimizer: bool) -> AdapterShape:
-        snapshot = load_snapshot(folder)
-        layout = self._store.layout(snapshot.shape)
-        check_fits(snapshot, layout, folder)
-        kept = snapshot if optimizer else snapshot.weights_alone()
-        self._store.add_run(run, layout, kept.tensors, kept.step)
-        return snapshot.shape
-
     def drop_run(self, run: str) -> None:
         self._store.drop_run(run)
+
+    # files ----------------------------------------------------------------------------------------------------
+
+    def journal_step(self, run: str, adam: AdamW, file: Path) -> None:
+        check_adam(adam)
+        state = self._store.run(run)
+        with self._store.training([state]):
+            gradient_norm(state)
+            write_gradient(file, state)
+
+    def copy_run(self, run: str, folder: Path) -> Callable[[], None]:
+        state = self._store.run(run)
+        with self._store.training([state]):
+            snapshot = copy_run(state)
+        return lambda: save_snapshot(folder, snapshot)
+
+    def load_run(self, run: str, folder: Path, optimizer: bool) -> AdapterShape:
+        return self._begin(run, SavedRun(str(folder), optimizer)).layout.shape
+
+    def restore_run(
+        self, run: str, origin: FreshAdapter | SavedRun, steps: tuple[JournaledStep, ...], published: int
+    ) -> RunState:
+        state = self._begin(run, origin)
+        try:
+            with self._store.training([state]):
+                for step in steps:
+                    state.set_gradient(read_gradient(Path(step.file), state.layout))
+                    adamw_step(state, step.adam)
+                state.published = published
+                return RunState(state.layout.shape, state.step, state.has_gradient)
+        except MotetError:
+            self._store.drop_run(run)
+            raise
+
+    def save_version(self, version: str, folder: Path) -> None:
+        held = self._store.acquire(version)
+        try:
+            self._store.wait_for(held)
+            save_peft(folder, held.layout, held.flat.float(), self.info.name)
+        finally:
+            self._store.release(held)
+
+    def load_version(self, version: str, folder: Path, number: int) -> PublishResult:
+        began = time.perf_counter()
+        loaded = load_peft(folder, self._decoder.config)
+        layout = self._store.layout(loaded.layout.shape)
+        flat = loaded.flat.to(self._decoder.dtype)
+        return self._told(self._store.add_version(version, number, layout, flat), began)
 
     # sampling -------------------------------------------------------------------------------------------------
 
@@ -186,21 +226,6 @@ class LocalBackend:
 
     # anybody --------------------------------------------------------------------------------------------------
 
-    def save_version(self, version: str, folder: Path) -> None:
-        held = self._store.acquire(version)
-        try:
-            self._store.wait_for(held)
-            save_peft(folder, held.layout, held.flat.float(), self.info.name)
-        finally:
-            self._store.release(held)
-
-    def load_version(self, version: str, folder: Path, number: int) -> PublishResult:
-        began = time.perf_counter()
-        loaded = load_peft(folder, self._decoder.config)
-        layout = self._store.layout(loaded.layout.shape)
-        flat = loaded.flat.to(self._decoder.dtype)
-        return self._told(self._store.add_version(version, number, layout, flat), began)
-
     def drop_version(self, version: str) -> None:
         self._store.drop_version(version)
 
@@ -217,6 +242,16 @@ class LocalBackend:
 
     def close(self) -> None:
         self._store.close()
+
+    def _begin(self, run: str, origin: FreshAdapter | SavedRun) -> Run:
+        if isinstance(origin, FreshAdapter):
+            return self._store.create_run(run, origin.shape, origin.seed)
+        folder = Path(origin.folder)
+        snapshot = load_snapshot(folder)
+        layout = self._store.layout(snapshot.shape)
+        check_fits(snapshot, layout, folder)
+        kept = snapshot if origin.optimizer else snapshot.weights_alone()
+        return self._store.add_run(run, layout, kept.tensors, kept.step)
 
     def _told(self, version: Version, began: float) -> PublishResult:
         seconds = time.perf_counter() - began

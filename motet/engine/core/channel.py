@@ -24,10 +24,21 @@ from typing import Any, BinaryIO, Protocol
 
 from motet.engine.core.requests import Request
 from motet.engine.types import BaseInfo
-from motet.errors import BadConfig, BadRequest, Busy, Cancelled, EngineFault, MotetError, NotFinite, NotFound, UserError
+from motet.errors import (
+    BadConfig,
+    BadRequest,
+    Busy,
+    Cancelled,
+    EngineFault,
+    EngineGone,
+    MotetError,
+    NotFinite,
+    NotFound,
+    UserError,
+)
 
 HEADER = struct.Struct("!Q")
-KINDS = (NotFinite, BadRequest, NotFound, BadConfig, UserError, Busy, Cancelled, EngineFault)
+KINDS = (NotFinite, BadRequest, NotFound, BadConfig, UserError, Busy, Cancelled, EngineFault, EngineGone)
 ERRORS = {kind.__name__: kind for kind in KINDS}
 log = logging.getLogger(__name__)
 
@@ -147,7 +158,7 @@ class EngineClient:
         """Send a request at once: calls reach the engine in the order of `submit`."""
         call = OpenCall(next(self._ids), asyncio.get_running_loop().create_future())
         if self.closed.is_set():
-            call.answer.set_exception(EngineFault("the engine is not running; it is being started again"))
+            call.answer.set_exception(EngineGone("the engine is not running; it is being started again"))
             return call
         self._open[call.id] = call.answer
         self._writer.write(encode_frame(Call(call.id, request)))
@@ -180,7 +191,7 @@ class EngineClient:
             self.closed.set()
             for answer in self._open.values():
                 if not answer.done():
-                    answer.set_exception(EngineFault("the engine's process ended while this request was with it"))
+                    answer.set_exception(EngineGone("the engine's process ended while this request was with it"))
             self._open.clear()
 
     def _deliver(self, message: Any) -> None:

@@ -10,13 +10,14 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import Future, InvalidStateError
+from concurrent.futures import Future
 from enum import Enum, auto
-from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any
 
 from motet.engine.backends.base import Backend, PieceResult, SampleOrder, TrainPart
+from motet.engine.core.answers import answer, fail, resolve
+from motet.engine.core.filework import FileWork
 from motet.engine.core.floor import Floor, Lane
 from motet.engine.core.queues import PassItem, Pending, Queues, TrainPass
 from motet.engine.core.requests import (
@@ -24,17 +25,15 @@ from motet.engine.core.requests import (
     DropRun,
     DropVersion,
     ForwardBackward,
-    LoadRun,
     LoadVersion,
     OptimStep,
     Publish,
     Request,
     Sample,
-    SaveRun,
     SaveVersion,
     Stats,
 )
-from motet.errors import EngineFault, MotetError
+from motet.errors import EngineGone, MotetError
 
 
 class Signal(Enum):
@@ -42,22 +41,6 @@ class Signal(Enum):
 
     WAKE = auto()  # something outside has changed, such as a version that is in memory now
     STOP = auto()
-
-
-def resolve(future: Future[Any], result: object) -> None:
-    """Give a result to a future that its caller may have cancelled."""
-    try:
-        future.set_result(result)
-    except InvalidStateError:
-        assert future.cancelled()
-
-
-def fail(future: Future[Any], error: BaseException) -> None:
-    """Give an error to a future that its caller may have cancelled."""
-    try:
-        future.set_exception(error)
-    except InvalidStateError:
-        assert future.cancelled()
 
 
 class Engine:
@@ -68,6 +51,7 @@ class Engine:
         self._backend = backend
         self._floor = floor
         self._queues = queues
+        self._files = FileWork(backend, queues, self._stop)
         self._orders: SimpleQueue[SampleOrder | Future[Any] | Signal] = SimpleQueue()  # a future: cancel it
         self._open: set[Future[Any]] = set()
         self._fault: BaseException | None = None
@@ -92,11 +76,13 @@ class Engine:
         self._open.add(future)
         future.add_done_callback(self._open.discard)
         if self._fault is not None or self._closing:
-            fail(future, EngineFault(f"the engine has stopped: {self._fault or 'it was closed'}"))
+            fail(future, EngineGone(f"the engine has stopped: {self._fault or 'it was closed'}"))
         elif isinstance(request, Sample):
             self._orders.put(_order(request, future))
-        elif isinstance(request, SaveVersion | LoadVersion | DropVersion | Stats):
-            self._answer(future, request)
+        elif isinstance(request, SaveVersion | LoadVersion):
+            self._files.take_version(request, future)
+        elif isinstance(request, DropVersion | Stats):
+            answer(future, lambda: self._short(request))
         else:
             self._queues.put(Pending(request, future))
         return future
@@ -112,7 +98,8 @@ class Engine:
         self._orders.put(Signal.STOP)
         for lane in self._lanes:
             lane.join()
-        self._fail_open(EngineFault("the engine was closed"))
+        self._files.close()
+        self._fail_open(EngineGone("the engine was closed"))
         self._backend.close()
 
     def stats(self) -> dict[str, float]:
@@ -121,7 +108,7 @@ class Engine:
         for lane, clock in self._floor.clocks.items():
             times[f"{lane}_busy_seconds"] = clock.busy
             times[f"{lane}_longest_wait_seconds"] = clock.longest_wait
-        return {**self._backend.stats(), **self._queues.sizes(), **times}
+        return {**self._backend.stats(), **self._queues.sizes(), **self._files.sizes(), **times}
 
     # -- lanes -------------------------------------------------------------------------------------------------
 
@@ -135,12 +122,16 @@ class Engine:
             self._backend.enter_lane(lane)
             work()
         except BaseException as error:
-            self._fault = error
-            self._closing = True
-            self._queues.close()
-            self._orders.put(Signal.STOP)
-            self._fail_open(EngineFault(f"the engine stopped on a fault of its own: {error!r}"))
+            self._stop(error)
             raise
+
+    def _stop(self, error: BaseException) -> None:
+        """A fault in any thread ends the engine."""
+        self._fault = error
+        self._closing = True
+        self._queues.close()
+        self._orders.put(Signal.STOP)
+        self._fail_open(EngineGone(f"the engine stopped on a fault of its own: {error!r}"))
 
     def _fail_open(self, error: MotetError) -> None:
         for future in list(self._open):
@@ -148,13 +139,18 @@ class Engine:
 
     def _training_lane(self) -> None:
         while (work := self._queues.next(self._cut)) is not None:
-            with self._floor.held("training"):
-                if isinstance(work, TrainPass):
+            if isinstance(work, TrainPass):
+                with self._floor.held("training"):
                     self._run_pass(work)
-                else:
-                    self._answer(work.future, work.request)
-            if isinstance(work, Pending):
-                self._queues.done(work)
+            elif self._files.wants(work):
+                self._files.take(work)
+            else:
+                self._do_short(work)
+
+    def _do_short(self, work: Pending) -> None:
+        with self._floor.held("training"):
+            answer(work.future, lambda: self._short(work.request))
+        self._queues.done(work)
 
     def _sampling_lane(self) -> None:
         while self._take_orders():
@@ -188,14 +184,8 @@ class Engine:
             merged.metrics["seconds:sum"] = pending.seconds
             resolve(pending.future, merged)
 
-    def _answer(self, future: Future[Any], request: Request) -> None:
-        try:
-            resolve(future, self._short(request))
-        except MotetError as error:
-            fail(future, error)
-
     def _short(self, request: Request) -> object:
-        """What takes no pass and no step."""
+        """What takes no pass, no step and no file."""
         backend = self._backend
         match request:
             case CreateRun(run, shape, seed):
@@ -204,16 +194,8 @@ class Engine:
                 return backend.optim_step(run, adam)
             case Publish(run, version):
                 return backend.publish(run, version)
-            case SaveRun(run, folder):
-                return backend.save_run(run, Path(folder))
-            case LoadRun(run, folder, optimizer):
-                return backend.load_run(run, Path(folder), optimizer)
             case DropRun(run):
                 return backend.drop_run(run)
-            case SaveVersion(version, folder):
-                return backend.save_version(version, Path(folder))
-            case LoadVersion(version, folder, number):
-                return backend.load_version(version, Path(folder), number)
             case DropVersion(version):
                 return backend.drop_version(version)
             case Stats():

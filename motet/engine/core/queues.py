@@ -23,6 +23,8 @@ class Pending:
     begun: int = 0  # pieces that are in a pass or through it
     results: list[PieceResult] = field(default_factory=list)
     seconds: float = 0.0  # its share of the passes it was in, by rows
+    away: bool = False  # a file is read or written for it: its run waits
+    journaled: bool = False  # an OptimStep's gradient stands on disk
 
 
 @dataclass(frozen=True)
@@ -94,12 +96,19 @@ class Queues:
             queue.remove(pending)
             if not queue:
                 del self._runs[pending.request.run]
+            self._changed.notify_all()
+
+    def back(self, pending: Pending) -> None:
+        """A request that was away is the training lane's again."""
+        with self._changed:
+            pending.away = False
+            self._changed.notify_all()
 
     # -- the choice --------------------------------------------------------------------------------------------
 
     def _heads(self) -> list[Pending]:
-        """The first request of every run that is in memory, in the order of turns."""
-        return [queue[0] for run, queue in self._runs.items() if queue and self._ready(run)]
+        """The first request of every run that is in memory and waits for no file, in the order of turns."""
+        return [queue[0] for run, queue in self._runs.items() if queue and not queue[0].away and self._ready(run)]
 
     def _short_request(self) -> Pending | None:
         """Creation, optimizer step, publish, and so on: done at once, since others may wait for it."""

@@ -86,7 +86,7 @@ class LoadRun:
 class RestoreRun:
     """A run as it was: from its origin, the journaled steps taken again in order. Gives RunState.
 
-    EngineFault: a file is missing, torn or of another shape; no run is made.
+    NotFound: no such folder. EngineFault: a file is torn, missing or of another shape. Then no run is made.
     """
 
     run: str

@@ -11,6 +11,18 @@ from motet.engine.types import AdamW
 from motet.errors import NotFinite
 
 
+def gradient_norm(run: Run) -> float:
+    """In float64. NotFinite where the gradient has NaN or infinite values: it is cleared."""
+    norm = 0.0 if run.gradient is None else float(torch.linalg.vector_norm(run.gradient, dtype=torch.float64))
+    if not math.isfinite(norm):
+        run.clear_gradient()
+        raise NotFinite(
+            f"the gradient of {run.name} is not finite: the step was not taken and the gradient is cleared; "
+            "look for huge advantages or log-probabilities in the data since the last step"
+        )
+    return norm
+
+
 @torch.no_grad()
 def adamw_step(run: Run, adam: AdamW) -> dict[str, float]:
     """One step (Loshchilov & Hutter 2019, algorithm 2), in place; the gradient is cleared.
@@ -18,14 +30,8 @@ def adamw_step(run: Run, adam: AdamW) -> dict[str, float]:
     The norm is clipped first, then the moments are updated; without a gradient the step is one with gradient zero.
     NotFinite: the gradient has NaN or infinite values: the weights stay, the gradient is cleared.
     """
+    norm = gradient_norm(run)
     gradient = run.gradient if run.gradient is not None else torch.zeros_like(run.master)
-    norm = float(torch.linalg.vector_norm(gradient, dtype=torch.float64))
-    if not math.isfinite(norm):
-        run.clear_gradient()
-        raise NotFinite(
-            f"the gradient of {run.name} is not finite: the step was not taken and the gradient is cleared; "
-            "look for huge advantages or log-probabilities in the data since the last step"
-        )
     if adam.grad_clip_norm > 0 and norm > adam.grad_clip_norm:
         gradient = gradient * (adam.grad_clip_norm / (norm + 1e-6))
     if run.first_moment is None or run.second_moment is None:
