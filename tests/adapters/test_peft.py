@@ -91,10 +91,17 @@ def test_what_cannot_be_loaded_is_refused(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(BadRequest, match="another base model"):
         load_peft(target, other)
     written = json.loads((target / "adapter_config.json").read_text())
-    for change in ({"use_dora": True}, {"bias": "all"}, {"target_modules": ["c_attn"]}, {"rank_pattern": {"q": 1}}):
+    changes: list[dict[str, object]] = [
+        *({"use_dora": True}, {"bias": "all"}, {"target_modules": ["c_attn"]}, {"rank_pattern": {"q": 1}}),
+        *({"target_modules": "all-linear"}, {"r": 0}, {"r": "two"}, {"lora_alpha": None}),
+    ]
+    for change in changes:
         (target / "adapter_config.json").write_text(json.dumps({**written, **change}))
         with pytest.raises(BadRequest):
             load_peft(target, config)
+    (target / "adapter_config.json").write_text('{"r": 2')
+    with pytest.raises(EngineFault, match="adapter_config.json cannot be read"):
+        load_peft(target, config)
     (target / "adapter_config.json").write_text(json.dumps(written))
     torn = target / "adapter_model.safetensors"
     torn.write_bytes(torn.read_bytes()[:-10])

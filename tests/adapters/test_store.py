@@ -109,7 +109,9 @@ def test_a_version_on_disk_comes_back_bit_for_bit(store: AdapterStore) -> None:
 
 
 def test_shapes_that_cannot_be(store: AdapterStore) -> None:
-    for shape in (AdapterShape(rank=0), AdapterShape(rank=17), AdapterShape(attention=False, mlp=False)):
+    nothing = AdapterShape(attention=False, mlp=False)
+    strange = [AdapterShape(alpha=alpha) for alpha in (0.0, -1.0, float("nan"), float("inf"))]
+    for shape in (AdapterShape(rank=0), AdapterShape(rank=17), nothing, *strange):
         with pytest.raises(BadRequest):
             store.create_run("bad", shape, 0)
     store.create_run("run", AdapterShape(rank=1), 0)

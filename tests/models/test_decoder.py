@@ -10,7 +10,7 @@ from transformers import AutoModelForCausalLM
 
 from motet.engine.models.base import open_base_model
 from motet.engine.ops.attention import KVPool, PagedRows, paged_attention
-from tests.tiny import FAMILIES, make_tiny_model
+from tests.tiny import make_tiny_model
 
 VARIANTS = [
     ("llama", {}),
@@ -67,7 +67,6 @@ def our_logits(folder: Path, tokens: torch.Tensor, dtype: str) -> torch.Tensor:
 
 @pytest.mark.parametrize(("family", "changes"), VARIANTS)
 def test_logits_agree_with_transformers(tmp_path: Path, family: str, changes: dict[str, object]) -> None:
-    assert family in FAMILIES
     folder = make_tiny_model(tmp_path, family, **changes)
     tokens = torch.randint(0, 300, (150,), generator=torch.Generator().manual_seed(1))
     with torch.no_grad():
@@ -76,3 +75,10 @@ def test_logits_agree_with_transformers(tmp_path: Path, family: str, changes: di
     torch.testing.assert_close(ours, theirs, atol=2e-4, rtol=1e-4)
     rounded = our_logits(folder, tokens, "bfloat16")
     assert (rounded - theirs).abs().mean() < 0.05 * theirs.abs().mean()
+
+
+def test_parameters_are_counted_as_transformers_counts_them(tmp_path: Path) -> None:
+    for family, changes in VARIANTS[:2] + VARIANTS[3:6]:
+        folder = make_tiny_model(tmp_path / str(len(list(tmp_path.iterdir()))), family, **changes)
+        expected = AutoModelForCausalLM.from_pretrained(folder).num_parameters()
+        assert open_base_model(str(folder), "float32", "cpu").decoder.parameters() == expected

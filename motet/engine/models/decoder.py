@@ -14,6 +14,21 @@ from torch import Tensor
 
 from motet.engine.models.config import ModelConfig
 from motet.engine.models.rope import RopeTable
+from motet.engine.models.weights import (
+    ATTENTION_NORM,
+    DOWN,
+    EMBEDDING,
+    FINAL_NORM,
+    GATE_UP,
+    HEAD,
+    KEY_NORM,
+    MLP_NORM,
+    OUT,
+    QKV,
+    QUERY_NORM,
+    SITES,
+    in_layer,
+)
 from motet.engine.ops.linear import BaseWeight, linear
 from motet.engine.ops.lora import LoraBatch
 from motet.engine.ops.rows import rms_norm, rope, swiglu
@@ -54,41 +69,43 @@ class Decoder:
         self.device = torch.device(device)
         self.scale = config.head_width**-0.5
         self.rope = RopeTable(config, dtype, self.device)
-        self.embed = self._vector(weights, "model.embed_tokens.weight")
+        self.embed = self._tensor(weights, f"{EMBEDDING}.weight")
         self.layers = [self._build_layer(weights, index) for index in range(config.layers)]
-        self.final_norm = self._vector(weights, "model.norm.weight")
-        head = self.embed if config.tied_head else self._vector(weights, "lm_head.weight")
+        self.final_norm = self._tensor(weights, f"{FINAL_NORM}.weight")
+        head = self.embed if config.tied_head else self._tensor(weights, f"{HEAD}.weight")
         self.head = BaseWeight.pack(head, (config.vocabulary,))
-        self.head_site = 4 * config.layers
+        self.head_site = len(SITES) * config.layers  # the last site of all
 
-    def _vector(self, weights: Mapping[str, Tensor], name: str) -> Tensor:
+    def _tensor(self, weights: Mapping[str, Tensor], name: str) -> Tensor:
         return weights[name].to(self.device, self.dtype)
 
-    def _fused(self, weights: Mapping[str, Tensor], names: list[str]) -> BaseWeight:
-        parts = [self._vector(weights, f"{name}.weight") for name in names]
-        return BaseWeight.pack(torch.cat(parts), tuple(part.shape[0] for part in parts))
-
-    def _bias(self, weights: Mapping[str, Tensor], names: list[str], present: bool) -> Tensor | None:
-        return torch.cat([self._vector(weights, f"{name}.bias") for name in names]) if present else None
-
     def _build_layer(self, weights: Mapping[str, Tensor], index: int) -> Layer:
-        at, config = f"model.layers.{index}", self.config
-        qkv = [f"{at}.self_attn.{part}_proj" for part in "qkv"]
-        o, down = [f"{at}.self_attn.o_proj"], [f"{at}.mlp.down_proj"]
-        gate_up = [f"{at}.mlp.gate_proj", f"{at}.mlp.up_proj"]
+        config = self.config
+
+        def product(site: tuple[str, ...]) -> BaseWeight:
+            parts = [self._tensor(weights, f"{in_layer(index, name)}.weight") for name in site]
+            return BaseWeight.pack(torch.cat(parts), tuple(part.shape[0] for part in parts))
+
+        def bias(site: tuple[str, ...], present: bool) -> Tensor | None:
+            names = [f"{in_layer(index, name)}.bias" for name in site]
+            return torch.cat([self._tensor(weights, name) for name in names]) if present else None
+
+        def norm(name: str) -> Tensor:
+            return self._tensor(weights, f"{in_layer(index, name)}.weight")
+
         return Layer(
-            input_norm=self._vector(weights, f"{at}.input_layernorm.weight"),
-            qkv=self._fused(weights, qkv),
-            qkv_bias=self._bias(weights, qkv, config.qkv_bias),
-            q_norm=self._vector(weights, f"{at}.self_attn.q_norm.weight") if config.qk_norm else None,
-            k_norm=self._vector(weights, f"{at}.self_attn.k_norm.weight") if config.qk_norm else None,
-            o=self._fused(weights, o),
-            o_bias=self._bias(weights, o, config.o_bias),
-            ffn_norm=self._vector(weights, f"{at}.post_attention_layernorm.weight"),
-            gate_up=self._fused(weights, gate_up),
-            gate_up_bias=self._bias(weights, gate_up, config.mlp_bias),
-            down=self._fused(weights, down),
-            down_bias=self._bias(weights, down, config.mlp_bias),
+            input_norm=norm(ATTENTION_NORM),
+            qkv=product(QKV),
+            qkv_bias=bias(QKV, config.qkv_bias),
+            q_norm=norm(QUERY_NORM) if config.qk_norm else None,
+            k_norm=norm(KEY_NORM) if config.qk_norm else None,
+            o=product(OUT),
+            o_bias=bias(OUT, config.o_bias),
+            ffn_norm=norm(MLP_NORM),
+            gate_up=product(GATE_UP),
+            gate_up_bias=bias(GATE_UP, config.mlp_bias),
+            down=product(DOWN),
+            down_bias=bias(DOWN, config.mlp_bias),
         )
 
     def embedded(self, tokens_N: Tensor) -> Tensor:
@@ -97,7 +114,7 @@ class Decoder:
 
     def layer(self, index: int, x_ND: Tensor, positions_N: Tensor, attend: Attend, lora: LoraBatch | None) -> Tensor:
         """One layer, residual stream in and out (N, D)."""
-        w, config, site = self.layers[index], self.config, 4 * index
+        w, config, site = self.layers[index], self.config, len(SITES) * index
         qkv = _project(rms_norm(x_ND, w.input_norm, config.rms_eps), w.qkv, w.qkv_bias, lora, site)
         q, k, v = qkv.split(list(w.qkv.splits), dim=1)
         q = q.view(-1, config.heads, config.head_width)
