@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from motet.engine.trainer.losses import LOSSES, WHOLE_DATUM, make_terms
+from motet.engine.trainer.losses import LOSSES, make_terms
 from motet.engine.types import Datum, Loss
 
 CASES = [
@@ -15,6 +15,7 @@ CASES = [
     ("ppo", {"clip_low_threshold": 0.9, "clip_high_threshold": 1.5}),
     ("cispo", {}),
     ("cispo", {"clip_low_threshold": 0.8, "clip_high_threshold": 1.2}),
+    ("dro", {}),
     ("dro", {"beta": 1.0}),
     ("gspo", {}),
 ]
@@ -43,7 +44,7 @@ def test_derivative_is_that_of_the_value(name: str, config: dict[str, float]) ->
     got = LOSSES[name](p, terms, config).gradient
     small = 1e-6
     for i in range(len(p)):
-        if name in WHOLE_DATUM or name == "cispo":
+        if LOSSES[name].whole_datum or name == "cispo":
             expected = stopped_gradient(name, p, terms, i)
         else:
             up, down = p.copy(), p.copy()

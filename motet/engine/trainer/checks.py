@@ -8,16 +8,6 @@ from motet.engine.trainer.losses import LOSSES
 from motet.engine.types import AdamW, Datum, FloatArray, Loss
 from motet.errors import BadRequest
 
-CLIPS = ("clip_low_threshold", "clip_high_threshold")
-CONFIG_KEYS = {
-    "cross_entropy": (),
-    "importance_sampling": (),
-    "ppo": CLIPS,
-    "cispo": CLIPS,
-    "dro": ("beta",),
-    "gspo": CLIPS,
-}
-
 
 def check_data(data: tuple[Datum, ...], loss: Loss, vocabulary: int, context: int) -> None:
     """BadRequest names the datum and what is wrong with it."""
@@ -31,7 +21,7 @@ def check_data(data: tuple[Datum, ...], loss: Loss, vocabulary: int, context: in
 
 
 def _check_config(loss: Loss) -> None:
-    allowed = CONFIG_KEYS[loss.name]
+    allowed = LOSSES[loss.name].defaults
     for key, value in loss.config.items():
         if key not in allowed:
             known = ", ".join(allowed) or "none"
@@ -41,6 +31,8 @@ def _check_config(loss: Loss) -> None:
 
 
 def _check_datum(name: str, datum: Datum, loss: Loss, vocabulary: int, context: int) -> None:
+    if datum.tokens.ndim != 1:
+        raise BadRequest(f"{name}: tokens have the shape {datum.tokens.shape}, one line of them is needed")
     length = len(datum.tokens)
     if not 1 <= length <= context:
         raise BadRequest(f"{name} has {length} tokens: 1 to {context} fit this base model's context")
@@ -58,8 +50,8 @@ def _check_datum(name: str, datum: Datum, loss: Loss, vocabulary: int, context: 
     _check_array(name, "logprobs", datum.logprobs, datum)
     _check_array(name, "advantages", datum.advantages, datum)
     _check_array(name, "sequence_ratio_mask", datum.sequence_ratio_mask, datum, required=loss.name == "gspo")
-    for key, array in ((CLIPS[0], datum.clip_low_threshold), (CLIPS[1], datum.clip_high_threshold)):
-        _check_array(name, key, array, datum, required=False)
+    _check_array(name, "clip_low_threshold", datum.clip_low_threshold, datum, required=False)
+    _check_array(name, "clip_high_threshold", datum.clip_high_threshold, datum, required=False)
 
 
 def _check_array(name: str, key: str, array: FloatArray | None, datum: Datum, required: bool = True) -> None:
@@ -86,3 +78,5 @@ def check_adam(adam: AdamW) -> None:
     for key, (value, low, high) in bounds.items():
         if not (low <= value < high):
             raise BadRequest(f"{key} is {value}: it must be at least {low:g} and below {high:g}")
+    if adam.eps == 0:
+        raise BadRequest("eps is 0: a parameter without a gradient would become 0 / 0; choose 1e-12 or more")

@@ -1,7 +1,7 @@
 """From the last hidden rows of a piece to its log-probabilities, its loss, and the gradient of those rows.
 
 Logits exist for HEAD_ROWS rows at a time. A target's loss depends on its own log-probability alone, except for the
-losses in WHOLE_DATUM: those take a second round over the logits.
+losses that must see a whole datum: those take a second round over the logits.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from motet.engine.models.decoder import Decoder
 from motet.engine.ops.linear import linear_backward
 from motet.engine.ops.logprobs import log_normalizer, logits_gradient_
 from motet.engine.ops.lora import AdapterTensors, LoraBatch
-from motet.engine.trainer.losses import LOSSES, WHOLE_DATUM, LossValue, make_terms
+from motet.engine.trainer.losses import LOSSES, LossValue, make_terms
 from motet.engine.trainer.packing import Piece
 from motet.engine.types import FloatArray, Loss
 
@@ -44,6 +44,7 @@ class Head:
         self._adapter = adapter
         self._piece = piece
         self._loss = loss
+        self._rule = LOSSES[loss.name]
         repeats = [datum.targets.size // len(datum.tokens) for datum in piece.data]
         self._rows = np.concatenate([np.repeat(p, k) for p, k in zip(piece.paths, repeats, strict=True)])
         self._targets = np.concatenate([datum.targets.reshape(-1) for datum in piece.data]).astype(np.int64)
@@ -55,11 +56,11 @@ class Head:
 
     def run(self, backward: bool) -> PieceResult:
         """Fill in everything, chunk by chunk."""
-        whole = self._loss.name in WHOLE_DATUM
+        whole = self._rule.whole_datum
         for rows in self._chunks():
             self._score(rows, backward=backward and not whole)
         if whole:
-            self._note(slice(None), LOSSES[self._loss.name](self._p, self._terms, self._loss.config))
+            self._note(slice(None), self._rule(self._p, self._terms, self._loss.config))
             for rows in self._chunks() if backward else ():
                 self._push_back(rows, self._logits(rows))
         return self._result()
@@ -84,8 +85,8 @@ class Head:
         targets = torch.from_numpy(self._targets[here]).to(logits.device)
         log_z = log_normalizer(logits)
         self._p[here] = (logits[local, targets] - log_z[local]).cpu().numpy()
-        if self._loss.name not in WHOLE_DATUM:
-            self._note(here, LOSSES[self._loss.name](self._p[here], self._terms.take(here), self._loss.config))
+        if not self._rule.whole_datum:
+            self._note(here, self._rule(self._p[here], self._terms.take(here), self._loss.config))
         if backward:
             self._push_back(rows, logits, log_z)
 

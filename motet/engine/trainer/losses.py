@@ -7,8 +7,8 @@ backward begins with plain arrays; they are checked against finite differences.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from motet.engine.types import Datum, Loss
 
 Array = NDArray[np.float64]
+Settings = Mapping[str, float]
 
 
 @dataclass(frozen=True)
@@ -42,13 +43,9 @@ class LossValue:
     gradient: Array
 
 
-CLIP_DEFAULTS = {"ppo": (0.8, 1.2), "gspo": (0.8, 1.2), "cispo": (0.0, 4.0)}  # low, high
-
-
 def make_terms(data: tuple[Datum, ...], loss: Loss) -> Terms:
     """The arrays of some datums end to end; what a datum leaves out is filled in."""
-    low, high = CLIP_DEFAULTS.get(loss.name, (0.0, np.inf))
-    low, high = loss.config.get("clip_low_threshold", low), loss.config.get("clip_high_threshold", high)
+    settings = LOSSES[loss.name].settled(loss.config)
 
     def joined(name: str, missing: float) -> Array:
         arrays = [getattr(datum, name) for datum in data]
@@ -62,17 +59,17 @@ def make_terms(data: tuple[Datum, ...], loss: Loss) -> Terms:
         q=joined("logprobs", 0.0),
         advantages=joined("advantages", 0.0),
         mask=joined("sequence_ratio_mask", 0.0),
-        low=joined("clip_low_threshold", low),
-        high=joined("clip_high_threshold", high),
+        low=joined("clip_low_threshold", settings.get("clip_low_threshold", 0.0)),
+        high=joined("clip_high_threshold", settings.get("clip_high_threshold", np.inf)),
     )
 
 
-def cross_entropy(p: Array, terms: Terms, config: dict[str, float]) -> LossValue:
+def cross_entropy(p: Array, terms: Terms, settings: Settings) -> LossValue:
     """-sum(w p)."""
     return LossValue(-terms.weights * p, -terms.weights)
 
 
-def importance_sampling(p: Array, terms: Terms, config: dict[str, float]) -> LossValue:
+def importance_sampling(p: Array, terms: Terms, settings: Settings) -> LossValue:
     """-sum(r A); its derivative is -r A."""
     surrogate = -np.exp(p - terms.q) * terms.advantages
     return LossValue(surrogate, surrogate)
@@ -85,24 +82,24 @@ def _clipped(ratio: Array, terms: Terms) -> LossValue:
     return LossValue(-np.minimum(plain, clipped), -np.where(moves, plain, 0.0))
 
 
-def ppo(p: Array, terms: Terms, config: dict[str, float]) -> LossValue:
+def ppo(p: Array, terms: Terms, settings: Settings) -> LossValue:
     """-sum(min(r A, clip(r, low, high) A)) (Schulman et al. 2017, eq. 7)."""
     return _clipped(np.exp(p - terms.q), terms)
 
 
-def cispo(p: Array, terms: Terms, config: dict[str, float]) -> LossValue:
+def cispo(p: Array, terms: Terms, settings: Settings) -> LossValue:
     """-sum(sg(clip(r, low, high)) p A) (MiniMax-M1 2025, eq. 4)."""
     weight = np.clip(np.exp(p - terms.q), terms.low, terms.high) * terms.advantages
     return LossValue(-weight * p, -weight)
 
 
-def dro(p: Array, terms: Terms, config: dict[str, float]) -> LossValue:
+def dro(p: Array, terms: Terms, settings: Settings) -> LossValue:
     """-sum(p A - beta/2 (p - q)^2) (Richemond et al. 2024)."""
-    beta, drift = config.get("beta", 0.05), p - terms.q
+    beta, drift = settings["beta"], p - terms.q
     return LossValue(-(p * terms.advantages - 0.5 * beta * drift**2), -(terms.advantages - beta * drift))
 
 
-def gspo(p: Array, terms: Terms, config: dict[str, float]) -> LossValue:
+def gspo(p: Array, terms: Terms, settings: Settings) -> LossValue:
     """-sum(min(s_t A, clip(s_t) A)), s_t = s exp(p - sg(p)), s = exp(mean over the mask of p - q).
 
     (Zheng et al. 2025, GSPO-token.)
@@ -112,15 +109,27 @@ def gspo(p: Array, terms: Terms, config: dict[str, float]) -> LossValue:
     return _clipped(np.exp(drift / counts)[terms.datum], terms)
 
 
-LossFunction = Callable[[Array, Terms, dict[str, float]], LossValue]
+@dataclass(frozen=True)
+class LossRule:
+    """A loss: its function of p, what its config may set (with the API's defaults), and how far it must see."""
 
-LOSSES: dict[str, LossFunction] = {
-    "cross_entropy": cross_entropy,
-    "importance_sampling": importance_sampling,
-    "ppo": ppo,
-    "cispo": cispo,
-    "dro": dro,
-    "gspo": gspo,
+    function: Callable[[Array, Terms, Settings], LossValue]
+    defaults: Settings = field(default_factory=dict)
+    whole_datum: bool = False  # a target's derivative depends on the datum's other targets
+
+    def settled(self, config: Settings) -> Settings:
+        """The config, with what it leaves out."""
+        return {**self.defaults, **config}
+
+    def __call__(self, p: Array, terms: Terms, config: Settings) -> LossValue:
+        return self.function(p, terms, self.settled(config))
+
+
+LOSSES: dict[str, LossRule] = {
+    "cross_entropy": LossRule(cross_entropy),
+    "importance_sampling": LossRule(importance_sampling),
+    "ppo": LossRule(ppo, {"clip_low_threshold": 0.8, "clip_high_threshold": 1.2}),
+    "cispo": LossRule(cispo, {"clip_low_threshold": 0.0, "clip_high_threshold": 4.0}),
+    "dro": LossRule(dro, {"beta": 0.05}),
+    "gspo": LossRule(gspo, {"clip_low_threshold": 0.8, "clip_high_threshold": 1.2}, whole_datum=True),
 }
-WHOLE_DATUM = frozenset({"gspo"})  # a target's derivative depends on the datum's other targets
-"""Losses that must see all of a datum's log-probabilities before any derivative is known."""
