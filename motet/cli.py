@@ -7,6 +7,7 @@ import typer
 from motet.bench.command import app as bench
 from motet.lab.experiments.command import run
 from motet.service.http.command import serve
+from motet.service.http.keys_command import app as keys
 from motet.service.status.command import status
 
 app = typer.Typer(
@@ -19,6 +20,7 @@ app.command()(run)
 app.command()(serve)
 app.command()(status)
 app.add_typer(bench, name="bench")
+app.add_typer(keys, name="keys")
 
 
 if __name__ == "__main__":

@@ -1,14 +1,26 @@
-"""Bodies are bounded before anything reads them, packed and unpacked."""
+"""Bodies are bounded before anything reads them: their bytes, packed and unpacked, and how deep and wide JSON nests."""
 
 from __future__ import annotations
 
+import asyncio
 import io
+import re
 
 import zstandard
 from fastapi import HTTPException, Request
+from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from motet.errors import BadRequest
+
+MIB = 1024**2
+MAX_JSON_BYTES = 8 * MIB  # a prompt of a million tokens
+MAX_DEPTH = 32
+MAX_GROUPS = 65_536  # lists and objects in one body
+MAX_WINDOW = 64 * MIB  # memory that a zstd frame may ask for; python's `compress` asks for up to the content's size
+STRING = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
+BRACKET = re.compile(rb"[\[\]{}]")
+PLAIN = ("application/x-protobuf", "application/protobuf", "application/octet-stream")  # what is not parsed as JSON
 
 
 def too_large(limit: int) -> HTTPException:
@@ -16,24 +28,51 @@ def too_large(limit: int) -> HTTPException:
 
 
 class BodyLimit:
-    """An ASGI layer that stops reading a body at `limit` bytes."""
+    """An ASGI layer that stops reading a body at `limit` bytes, and JSON sooner and where it nests too far."""
 
     def __init__(self, app: ASGIApp, limit: int) -> None:
         self._app = app
         self._limit = limit
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        left = self._limit
+        kind = Headers(scope=scope).get("content-type", "").partition(";")[0].strip().lower()
+        json = kind not in PLAIN
+        limit = min(self._limit, MAX_JSON_BYTES) if json else self._limit
+        read = 0
+        pieces: list[bytes] = []
 
         async def bounded() -> Message:
-            nonlocal left
+            nonlocal read
             message = await receive()
-            left -= len(message.get("body", b""))
-            if left < 0:
-                raise too_large(self._limit)
+            piece = message.get("body", b"")
+            read += len(piece)
+            if read > limit:
+                raise too_large(limit)
+            if json and message["type"] == "http.request":
+                pieces.append(piece)
+                if not message.get("more_body", False):
+                    check_nesting(b"".join(pieces))
+                    pieces.clear()
             return message
 
         await self._app(scope, bounded, send)
+
+
+def check_nesting(body: bytes) -> None:
+    """HTTPException 400 where JSON has too many lists and objects, or too deep ones. What is no JSON may pass."""
+    groups = body.count(b"[") + body.count(b"{")
+    if groups <= MAX_DEPTH:
+        return
+    depth = found = 0
+    for bracket in BRACKET.finditer(STRING.sub(b"", body)):
+        opens = bracket[0] in b"[{"
+        depth += 1 if opens else -1
+        found += opens
+        if depth > MAX_DEPTH or found > MAX_GROUPS:
+            raise HTTPException(
+                400,
+                f"the body nests deeper than {MAX_DEPTH} or has more than {MAX_GROUPS} lists and objects: send less",
+            )
 
 
 async def read_body(request: Request, limit: int) -> bytes:
@@ -44,8 +83,15 @@ async def read_body(request: Request, limit: int) -> bytes:
         return body
     if encoding != "zstd":
         raise HTTPException(415, f"the content encoding {encoding!r} is not understood: send zstd, or none")
+    return await asyncio.to_thread(unpack, body, limit)
+
+
+def unpack(body: bytes, limit: int) -> bytes:
+    """A zstd body's content. BadRequest: it is none; HTTPException 413: it is too large, read only so far."""
     try:
-        unpacked = zstandard.ZstdDecompressor(max_window_size=1 << 27).stream_reader(io.BytesIO(body)).read(limit + 1)
+        unpacked = (
+            zstandard.ZstdDecompressor(max_window_size=MAX_WINDOW).stream_reader(io.BytesIO(body)).read(limit + 1)
+        )
     except zstandard.ZstdError as error:
         raise BadRequest(f"the body is no zstd: {error}") from None
     if len(unpacked) > limit:

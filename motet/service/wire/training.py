@@ -12,8 +12,10 @@ from motet.engine.core.requests import ForwardBackward
 from motet.engine.types import AdamW, AdapterShape, Datum, IntArray, Loss, LossName, TrainResult
 from motet.errors import BadRequest
 from motet.service.wire import protobuf as pb
+from motet.service.wire.bounds import check_parts, form_of
 from motet.service.wire.tensors import decode_bytes, decode_tensor, encode_records
 
+FORM = form_of(pb.ForwardBackwardRequest.DESCRIPTOR)
 PER_TOKEN = [name for name in Datum.__dataclass_fields__ if name not in ("tokens", "targets")]
 STABLE_REINFORCE = (
     "its formula is not public: use importance_sampling, ppo or cispo instead "
@@ -26,7 +28,8 @@ ELSEWHERE = {
 
 
 def parse_forward_backward(body: bytes) -> Any:
-    """The message, its content unread. BadRequest where the bytes are no such message."""
+    """The message, its content unread. BadRequest where the bytes are no such message, or one of too many parts."""
+    check_parts(body, FORM)
     message = pb.ForwardBackwardRequest()
     try:
         message.ParseFromString(body)
