@@ -137,6 +137,13 @@ def test_configurations_of_older_transformers(folder: Path) -> None:
 def test_end_tokens_of_the_generation_configuration_win(folder: Path) -> None:
     (folder / "generation_config.json").write_text('{"eos_token_id": [3, 5]}')
     assert read_config(folder).end_tokens == (3, 5)
+    (folder / "generation_config.json").write_text('{"eos_token_id": 0}')
+    assert read_config(folder).end_tokens == (0,)
+    (folder / "generation_config.json").write_text("{}")
+    assert read_config(folder).end_tokens == (open_tokenizer(folder).eos_token_id,)
+    (folder / "generation_config.json").write_text("{")
+    with pytest.raises(BadRequest, match="generation_config.json"):
+        read_config(folder)
 
 
 def test_a_wrong_checksum_names_both(tmp_path: Path) -> None:
@@ -166,3 +173,9 @@ def test_token_bytes_of_sentencepiece_tokenizers() -> None:
     spelled = token_bytes(tokenizer)
     assert b"".join(spelled[i] for i in tokenizer.encode("ab aé")) == " ab aé".encode()
     assert spelled[1] == b"</s>"
+
+
+def test_token_bytes_of_a_vocabulary_with_holes() -> None:
+    inner = Tokenizer(models.WordLevel({"</s>": 0, "a": 1, "b": 4}, unk_token="</s>"))
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=inner, eos_token="</s>")
+    assert token_bytes(tokenizer) == [b"</s>", b"a", b"", b"", b"b"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from huggingface_hub.errors import StrictDataclassError
@@ -53,7 +53,7 @@ def read_config(folder: Path) -> ModelConfig:
     family = theirs.model_type
     attention_bias = bool(getattr(theirs, "attention_bias", False))
     head_width = getattr(theirs, "head_dim", None) or theirs.hidden_size // theirs.num_attention_heads
-    inverse_frequencies, rope_scale = _rope(theirs)
+    rope = _rope(theirs, head_width)
     return ModelConfig(
         family=family,
         layers=theirs.num_hidden_layers,
@@ -65,8 +65,8 @@ def read_config(folder: Path) -> ModelConfig:
         vocabulary=theirs.vocab_size,
         context=theirs.max_position_embeddings,
         rms_eps=theirs.rms_norm_eps,
-        inverse_frequencies=inverse_frequencies,
-        rope_scale=rope_scale,
+        inverse_frequencies=rope.inverse_frequencies,
+        rope_scale=rope.scale,
         tied_head=bool(theirs.tie_word_embeddings),
         qkv_bias=family == "qwen2" or attention_bias,
         o_bias=family != "qwen2" and attention_bias,
@@ -98,28 +98,36 @@ def _refuse_unsupported(folder: Path, theirs: PreTrainedConfig) -> None:
         )
 
 
-def _rope(theirs: PreTrainedConfig) -> tuple[torch.Tensor, float]:
-    """Inverse frequencies and the factor on cosines, by transformers' own functions for each variant."""
+class _Rope(NamedTuple):
+    inverse_frequencies: torch.Tensor  # (E / 2) float32
+    scale: float
+
+
+def _rope(theirs: PreTrainedConfig, head_width: int) -> _Rope:
+    """By transformers' own functions for each variant. BadRequest: a variant that is not run here."""
     parameters: dict[str, Any] = theirs.rope_parameters
     kind = parameters.get("rope_type", "default")
     if parameters.get("partial_rotary_factor", 1.0) != 1.0:
         raise BadRequest("rotary embeddings of a part of each head are not run by this engine")
     if kind in ("default", "dynamic"):  # dynamic differs only beyond the context
-        head_width = getattr(theirs, "head_dim", None) or theirs.hidden_size // theirs.num_attention_heads
         exponents = torch.arange(0, head_width, 2, dtype=torch.int64).float() / head_width
-        return 1.0 / (parameters["rope_theta"] ** exponents), 1.0
+        return _Rope(1.0 / (parameters["rope_theta"] ** exponents), 1.0)
     if kind not in ("linear", "llama3", "yarn"):
         known = "default, dynamic, linear, llama3 and yarn"
         raise BadRequest(f"rope variant {kind!r} is not run by this engine: {known} are")
     frequencies, factor = ROPE_INIT_FUNCTIONS[kind](theirs, torch.device("cpu"))
-    return frequencies, float(factor)
+    return _Rope(frequencies, float(factor))
 
 
 def _end_tokens(folder: Path, theirs: PreTrainedConfig) -> tuple[int, ...]:
-    """The generation configuration's end tokens where there is one, else the model's."""
+    """The generation configuration's end tokens where it has some, else the model's. BadRequest: it is torn."""
     ends = theirs.eos_token_id
     if (folder / "generation_config.json").is_file():
-        ends = GenerationConfig.from_pretrained(folder).eos_token_id or ends
+        try:
+            own = GenerationConfig.from_pretrained(folder).eos_token_id
+        except (OSError, ValueError, TypeError) as error:
+            raise BadRequest(f"{folder}/generation_config.json cannot be used: {error}") from error
+        ends = ends if own is None else own  # it may be 0
     if ends is None:
         return ()
     return (ends,) if isinstance(ends, int) else tuple(ends)

@@ -38,11 +38,14 @@ def _byte_of() -> dict[str, int]:
 
 
 def token_bytes(tokenizer: PreTrainedTokenizerBase) -> list[bytes]:
-    """The bytes of every token id, special tokens as their text."""
-    names = tokenizer.convert_ids_to_tokens(list(range(len(tokenizer))))
+    """The bytes of every token id, special tokens as their text; b"" where the vocabulary has a hole."""
+    vocabulary = tokenizer.get_vocab()
     special = set(tokenizer.all_special_tokens) | set(tokenizer.get_added_vocab())
     spell = _spell_byte_level if _is_byte_level(tokenizer) else _spell_pieces
-    return [name.encode() if name in special else spell(name) for name in names]
+    pieces = [b""] * (max(vocabulary.values()) + 1)
+    for name, token in vocabulary.items():
+        pieces[token] = name.encode() if name in special else spell(name)
+    return pieces
 
 
 def _is_byte_level(tokenizer: PreTrainedTokenizerBase) -> bool:
