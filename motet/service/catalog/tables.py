@@ -27,7 +27,9 @@ sessions = Table(
     Column("about", JSON, nullable=False),  # the client's user_metadata
     Column("display_name", String),
     Column("created", DateTime, nullable=False),
+    Column("project", String, nullable=False),
     Column("finished", Boolean, nullable=False),
+    Column("ending", String, nullable=False),  # how it went, once it is finished
 )
 
 # A run and where its training state can be had: the newest snapshot, else a fresh adapter of its seed.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import secrets
 import time
 from dataclasses import dataclass, field
 
@@ -47,10 +48,16 @@ class Completions:
     def __init__(self) -> None:
         self._logs: dict[Target, _Log] = {}
         self._number = time.time_ns() // 1000
+        self._joined = secrets.randbelow(CLIENT // 2)  # so that clients of an earlier server have other numbers
 
     @property
     def targets(self) -> int:
         return len(self._logs)
+
+    def join(self) -> int:
+        """A number for one more client of a sampler; never 0, which is the first client's, nor one given before."""
+        self._joined += 1
+        return self._joined
 
     def note(self, request_id: str, size: int, failed: bool) -> None:
         """A request has ended. Those that are no sampling requests are not noted."""

@@ -10,9 +10,9 @@ import asyncio
 import contextlib
 import json
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from motet.errors import Busy, Cancelled, MotetError, UserError
@@ -28,6 +28,7 @@ class Reply:
 
     body: bytes
     media: str = JSON
+    failed: str | None = None  # the kind of error that it tells
 
 
 def json_reply(content: dict[str, Any]) -> Reply:
@@ -40,7 +41,8 @@ def failure(error: BaseException) -> Reply:
         error = Cancelled("the request was cancelled")
     user = isinstance(error, UserError | Cancelled)
     message = str(error) if isinstance(error, MotetError) else f"an internal fault: {type(error).__name__}: {error}"
-    return json_reply({"error": message, "category": "user" if user else "server"})
+    told = json_reply({"error": message, "category": "user" if user else "server"})
+    return replace(told, failed=type(error).__name__)
 
 
 @dataclass(eq=False)
@@ -61,10 +63,17 @@ class Promise:
 class Promises:
     """All promises of a server, by id."""
 
-    def __init__(self, settings: ServiceSettings, on_forget: Callable[[str], None]) -> None:
-        """`on_forget` hears the id of each result that is let go."""
+    def __init__(
+        self,
+        settings: ServiceSettings,
+        on_forget: Callable[[str], None],
+        on_done: Callable[[Promise], None] = lambda promise: None,
+    ) -> None:
+        """`on_done` hears of each result, `on_forget` the id of each that is let go."""
+        self.failures: Counter[str] = Counter()  # promises that were kept with an error, by its kind
         self._settings = settings
         self._on_forget = on_forget
+        self._on_done = on_done
         self._unread: dict[str, Promise] = {}  # on their way, or done and not yet read
         self._read: OrderedDict[str, Promise] = OrderedDict()  # oldest read first
         self._pending = 0
@@ -103,10 +112,13 @@ class Promises:
         """The result is here."""
         promise.reply = reply
         promise.on_cancel = None
+        if reply.failed is not None:
+            self.failures[reply.failed] += 1
         self._pending -= 1
         self._pending_bytes -= promise.size
         self._result_bytes += len(reply.body)
         promise.done.set()
+        self._on_done(promise)
         self._forget_read()
 
     def keep(self, tenant: str, request_id: str, reply: Reply) -> None:
@@ -116,6 +128,7 @@ class Promises:
         promise.done.set()
         self._read[request_id] = promise
         self._result_bytes += len(reply.body)
+        self._on_done(promise)
 
     def cancel(self, promise: Promise) -> None:
         """Take a request back, where that may be and it is still on its way."""

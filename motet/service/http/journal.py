@@ -110,7 +110,9 @@ def _placed(name: str, content: bytes) -> tuple[bytes | None, dict[str, bytes]]:
 
 
 def session_row(session: Session) -> Add:
-    values = {"id": session.id, "tenant": session.tenant, "about": session.metadata, "finished": False}
+    values: dict[str, Any] = {"id": session.id, "tenant": session.tenant, "about": session.metadata}
+    values |= {"project": session.project}
+    values |= {"finished": session.finished, "ending": session.ending}
     return Add("sessions", {**values, "display_name": session.display_name, "created": plain(session.created)})
 
 

@@ -1,10 +1,11 @@
-"""Who owns what: sessions, runs, samplers, versions and checkpoints, by tenant. In memory.
+"""Who owns what: sessions, runs, samplers, versions and checkpoints, by tenant. In memory; the journal writes it down.
 
 A tenant asking for another's thing is told that there is no such thing.
 """
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 from collections import deque
 from collections.abc import Iterable
@@ -13,11 +14,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
-from motet.engine.types import AdapterShape, PublishResult
-from motet.errors import NotFound
+from motet.engine.types import AdamW, AdapterShape, PublishResult
+from motet.errors import MotetError, NotFound
+from motet.service.http.accepted import Accepted
 from motet.service.http.ordering import RunOrder
 
-CheckpointKind = Literal["weights", "sampler_weights"]
+CheckpointKind = Literal["weights", "sampler_weights", "external_weights"]
+DEFAULT_PROJECT = "default"
 
 
 def now() -> datetime:
@@ -35,34 +38,76 @@ class Session:
     created: datetime = field(default_factory=now)
     seen: datetime = field(default_factory=now)  # last heartbeat
     finished: bool = False  # the client has said goodbye
+    ending: str = "success"  # how it went, once it is finished: success, errored or interrupted
+    project: str = DEFAULT_PROJECT  # a label
     runs: list[str] = field(default_factory=list)
     samplers: list[str] = field(default_factory=list)
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class PublishedVersion:
-    """What publishing told, and when."""
+    """A version, and the PEFT folder (relative to the data folder) that any engine can load it from."""
 
+    run: str
     result: PublishResult
     nameless: bool  # it belongs to one sampling session, and goes with it
+    folder: str
+    generation: int  # of the engine that has it, or had it last
     time: datetime = field(default_factory=now)
+    loading: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+
+@dataclass(frozen=True)
+class TakenStep:
+    """A step of the optimizer, and the file (relative to the data folder) of its gradient."""
+
+    number: int  # of its request
+    adam: AdamW
+    gradient: str
 
 
 @dataclass(eq=False)
 class Run:
-    """A trainable adapter as its owner knows it. `generation` is that of the engine that holds it."""
+    """A trainable adapter as its owner knows it, and where its training state can be had from.
+
+    Its state is its snapshot, or a fresh adapter of its seed; then the steps after it; then the accumulating requests.
+    """
 
     id: str
+    session: str
     tenant: str
     metadata: dict[str, Any]
-    generation: int
-    shape: AdapterShape | None  # None until a checkpoint has told it
+    base: str  # hash of the base model that it was made on
+    shape: AdapterShape | None = None  # None until a checkpoint has told it
+    seed: int | None = None
+    snapshot: str | None = None  # a folder, relative to the data folder
+    snapshot_number: int = 0  # of the request after which it was taken
+    steps: list[TakenStep] = field(default_factory=list)  # since the snapshot
+    accumulating: list[str] = field(default_factory=list)  # requests whose gradients await the next step
+    forgotten: int = 0  # results up to this number may have been let go
+    generation: int = 0  # of the engine that has it; 0: none has
+    resting: bool = False  # its client is away: it is out of the engine until it is asked for
+    lost: MotetError | None = None  # why it cannot go on
+    gradient_lost: bool = False  # what was accumulating cannot be computed again
+    since_snapshot: int = 0  # steps begun since a snapshot was
     created: datetime = field(default_factory=now)
     touched: datetime = field(default_factory=now)
     order: RunOrder = field(default_factory=RunOrder)
+    line: deque[Accepted] = field(default_factory=deque)  # begun or waiting for their turn, in order
+    standing_up: asyncio.Lock = field(default_factory=asyncio.Lock)
     versions: deque[PublishedVersion] = field(default_factory=lambda: deque(maxlen=1000))  # newest last
     saving: set[str] = field(default_factory=set)  # paths of checkpoints on their way
     inflight_version: str | None = None  # what its inflight samplers follow
+
+    def check(self) -> None:
+        """Raises what keeps the run from going on."""
+        if self.lost is not None:
+            raise self.lost
+
+    @property
+    def newest_number(self) -> int:
+        """Of its versions; 0 where it has none."""
+        return max((version.result.number for version in self.versions), default=0)
 
     @property
     def name(self) -> str:
@@ -76,7 +121,6 @@ class Sampler:
 
     id: str
     tenant: str
-    generation: int
     version: str | None = None
     follows: Run | None = None
     model_path: str | None = None
@@ -96,6 +140,7 @@ class Checkpoint:
     folder: Path
     metadata: dict[str, Any]
     size: int = 0  # bytes on disk
+    public: bool = False  # other tenants may read it
     time: datetime = field(default_factory=now)
     expires: datetime | None = None
 
@@ -125,9 +170,12 @@ class Registry:
         self.runs: dict[str, Run] = {}
         self.samplers: dict[str, Sampler] = {}
         self.checkpoints: dict[str, Checkpoint] = {}  # by path
+        self.versions: dict[str, PublishedVersion] = {}  # by name
 
-    def open_session(self, tenant: str, metadata: dict[str, Any], display_name: str | None) -> Session:
-        session = Session(secrets.token_hex(16), tenant, metadata, display_name)
+    def open_session(
+        self, tenant: str, metadata: dict[str, Any], display_name: str | None, project: str = DEFAULT_PROJECT
+    ) -> Session:
+        session = Session(secrets.token_hex(16), tenant, metadata, display_name, project=project)
         self.sessions[session.id] = session
         return session
 
@@ -161,6 +209,19 @@ class Registry:
         if checkpoint is None or checkpoint.run.tenant != tenant or checkpoint.expired:
             raise NotFound(f"there is no checkpoint {path!r}")
         return checkpoint
+
+    def readable(self, tenant: str, path: str) -> Checkpoint:
+        """A checkpoint that a tenant may read: its own, or a public one."""
+        checkpoint = self.checkpoints.get(path)
+        if checkpoint is not None and checkpoint.public and not checkpoint.expired:
+            return checkpoint
+        return self.checkpoint(tenant, path)
+
+    def add_version(self, version: PublishedVersion) -> None:
+        """Keep a version under its name; its run may be gone."""
+        self.versions[version.result.version] = version
+        if version.run in self.runs:
+            self.runs[version.run].versions.append(version)
 
     def add_run(self, session: Session, run: Run) -> None:
         self.runs[run.id] = run

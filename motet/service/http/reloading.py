@@ -40,6 +40,7 @@ def reload(service: Service) -> None:
     for row in rows("checkpoints"):
         saved = _checkpoint(service, row)
         service.registry.checkpoints[saved.path] = saved
+        service.usage.keep(saved.run.tenant, saved.size)
     _reload_requests(service, sorted(rows("requests"), key=lambda row: (row["owner"], row["number"])))
     _sweep(service)
 
@@ -57,6 +58,8 @@ def _session(row: Row) -> Session:
         row["display_name"],
         created=row["created"].replace(tzinfo=UTC),
         finished=row["finished"],
+        ending=row["ending"],
+        project=row["project"],
     )
 
 

@@ -20,11 +20,23 @@ from motet.service.catalog.changes import Remove, Set
 from motet.service.http.accepted import Accepted, Kind
 from motet.service.http.auth import KeyRing
 from motet.service.http.checkpoints import remove_folder, run_folder
+from motet.service.http.completions import Completions
+from motet.service.http.counters import Usage
 from motet.service.http.desk import Desk
-from motet.service.http.futures import Promise, Promises
+from motet.service.http.futures import JSON, Promise, Promises
 from motet.service.http.holdings import Holdings
 from motet.service.http.journal import Journal, session_row
-from motet.service.http.registry import Checkpoint, PublishedVersion, Registry, Run, Sampler, Session, now
+from motet.service.http.links import Links, open_secret
+from motet.service.http.registry import (
+    DEFAULT_PROJECT,
+    Checkpoint,
+    PublishedVersion,
+    Registry,
+    Run,
+    Sampler,
+    Session,
+    now,
+)
 from motet.service.http.settings import ServiceSettings
 from motet.service.http.standing import stand_up
 
@@ -59,7 +71,10 @@ class Service:
         self.registry = Registry()
         self.holdings = Holdings(self.registry, settings.quotas, keys.quotas)
         self.journal = Journal(catalog)
-        self.promises = Promises(settings, self._forgotten)
+        self.completions = Completions()
+        self.usage = Usage()
+        self.links = Links(open_secret(settings.data_dir))
+        self.promises = Promises(settings, self._forgotten, self._ended)
         self.desk = Desk(self, self.journal, self.promises, self._take_back)
         self._errands: set[asyncio.Task[None]] = set()
         self._to_forget: list[str] = []
@@ -229,9 +244,17 @@ class Service:
         if version.nameless:
             await asyncio.to_thread(remove_folder, self.path(version.folder))
 
+    def enter_checkpoint(self, saved: Checkpoint) -> None:
+        """A checkpoint that has been written down: from now on it is what its name means."""
+        before = self.registry.checkpoints.get(saved.path)
+        self.registry.checkpoints[saved.path] = saved
+        self.usage.keep(saved.run.tenant, saved.size - (0 if before is None else before.size))
+        self.usage.note(saved.run.tenant, saved.run.session, "checkpoints", 1)
+
     async def forget_checkpoint(self, saved: Checkpoint) -> None:
         """Take a checkpoint's name away, and its files; samples that are being drawn from it still end."""
         del self.registry.checkpoints[saved.path]
+        self.usage.keep(saved.run.tenant, -saved.size)
         await self.journal.write(Remove("checkpoints", {"path": saved.path}))
         if (version := self.registry.versions.get(saved.path)) is not None:
             await self.forget_version(version)
@@ -251,7 +274,12 @@ class Service:
         self._errands.add(errand)
         errand.add_done_callback(self._errands.discard)
 
+    def _ended(self, promise: Promise) -> None:
+        assert promise.reply is not None
+        self.completions.note(promise.id, len(promise.reply.body), failed=promise.reply.media == JSON)
+
     def _forgotten(self, request_id: str) -> None:
+        self.completions.forget(request_id)
         if not self._to_forget:
             self.errand(self._write_forgotten())
         self._to_forget.append(request_id)

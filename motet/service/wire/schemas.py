@@ -25,6 +25,7 @@ class CreateSession(Body):
     tags: list[str] = []
     user_metadata: Metadata | None = None
     display_name: str | None = None
+    project_id: Id | None = None
 
 
 class SessionId(Body):
@@ -80,6 +81,24 @@ class SaveForSampler(Body):
     seq_id: Sequence64 | None = None
     ttl_seconds: int | None = None
     user_metadata: Metadata | None = None
+
+
+class SaveExternal(Body):
+    model_id: Id
+    path: str | None = None
+    seq_id: Sequence64 | None = None
+    ttl_seconds: int | None = None
+    age_encryption_recipients: list[str] | None = None
+
+
+class CopyWeights(Body):
+    """Into a slot of a session, or into a project."""
+
+    source_path: str
+    session_id: Id | None = None
+    model_seq_id: Sequence64 | None = None
+    destination_project_id: Id | None = None
+    ttl_seconds: int | None = None
 
 
 class LoadWeights(Body):
@@ -144,6 +163,23 @@ class Sample(Body):
     prompt_alt_tokens_k: int = 0
     prompt_logprobs_last_n: int | None = None
     record_stability_info: bool | None = None
+
+
+class SamplingSessionId(Body):
+    sampling_session_id: Id
+
+
+class FuturesTarget(Body):
+    sampling_session_id: Id
+    cloned_sampler_id: Sequence64 = 0
+
+
+class RetrieveFutures(Body):
+    """`timeout` shortens the wait; 0 asks for what is there."""
+
+    target: FuturesTarget
+    prev_cursor: Sequence64 = 0
+    timeout: float | None = None
 
 
 class Ttl(Body):

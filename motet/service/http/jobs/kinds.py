@@ -1,5 +1,6 @@
 """All kinds, by name."""
 
-from motet.service.http.jobs import loading, sampling, training, weights
+from motet.service.http.jobs import external, loading, sampling, training, weights
 
-KINDS = {kind.name: kind for kind in (*training.KINDS, *weights.KINDS, *loading.KINDS, *sampling.KINDS)}
+ROOMS = (training, weights, external, loading, sampling)
+KINDS = {kind.name: kind for room in ROOMS for kind in room.KINDS}

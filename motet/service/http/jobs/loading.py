@@ -71,7 +71,7 @@ async def load_into_run(service: Service, accepted: Accepted) -> Outcome:
 
 
 def _training_state(service: Service, tenant: str, path: str) -> Checkpoint:
-    saved = service.registry.checkpoint(tenant, path)
+    saved = service.registry.readable(tenant, path)
     if saved.kind != "weights":
         raise BadRequest(f"{saved.path} is for sampling only: load a path that save_state gave")
     return saved

@@ -69,12 +69,14 @@ async def forward_backward(service: Service, accepted: Accepted) -> Outcome:
     run.check()
     request = wire.read_forward_backward(accepted.message)
     result = await service.engine.call(request)
+
+    def then() -> None:
+        service.usage.note(run.tenant, run.session, "trained", sum(len(datum.tokens) for datum in request.data))
+        if request.backward:
+            run.accumulating.append(accepted.id)
+
     reply = Reply(wire.encode_train_result(result), PROTOBUF)
-    if not request.backward:
-        return Outcome(reply)
-    return Outcome(
-        reply, accumulates=service.engine.info.fingerprint, then=lambda: run.accumulating.append(accepted.id)
-    )
+    return Outcome(reply, accumulates=service.engine.info.fingerprint if request.backward else None, then=then)
 
 
 async def optim_step(service: Service, accepted: Accepted) -> Outcome:

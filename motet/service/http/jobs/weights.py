@@ -28,16 +28,16 @@ async def save_weights(service: Service, accepted: Accepted) -> Outcome:
     run.check()
     name, expires = check_name(body.path), expiry(body.ttl_seconds)
     path = tinker_path(run.id, "weights", name)
-    with _saving(service, run, path, body.overwrite):
+    with saving(service, run, path, body.overwrite):
         folder = new_folder(service.settings.data_dir, run.id, "weights", name)
         await service.engine.call(SaveRun(run.id, str(folder)))
         saved = Checkpoint(run, "weights", name, folder, body.user_metadata or {}, expires=expires)
         saved.size = await asyncio.to_thread(folder_bytes, folder)
-    return _kept(service, saved, json_reply({"type": "save_weights", "path": path}))
+    return keep(service, saved, json_reply({"type": "save_weights", "path": path}))
 
 
 @contextmanager
-def _saving(service: Service, run: Run, path: str, overwrite: bool) -> Iterator[None]:
+def saving(service: Service, run: Run, path: str, overwrite: bool) -> Iterator[None]:
     """Have the path to oneself. BadRequest where something stands there, or is on its way there."""
     before = service.registry.checkpoints.get(path)
     stands = before is not None and not before.expired and not overwrite
@@ -50,12 +50,12 @@ def _saving(service: Service, run: Run, path: str, overwrite: bool) -> Iterator[
         run.saving.discard(path)
 
 
-def _kept(service: Service, saved: Checkpoint, reply: Reply, *versions: PublishedVersion) -> Outcome:
+def keep(service: Service, saved: Checkpoint, reply: Reply, *versions: PublishedVersion) -> Outcome:
     """A checkpoint that has been written. What stood under its name goes, and what has expired."""
     before = service.registry.checkpoints.get(saved.path)
 
     def then() -> None:
-        service.registry.checkpoints[saved.path] = saved
+        service.enter_checkpoint(saved)
         for version in versions:
             service.registry.add_version(version)
         service.errand(_tidy(service, before))
@@ -83,12 +83,12 @@ async def save_weights_for_sampler(service: Service, accepted: Accepted) -> Outc
 async def _publish_named(service: Service, run: Run, body: schemas.SaveForSampler) -> Outcome:
     name, expires = check_name(body.path), expiry(body.ttl_seconds)
     path = tinker_path(run.id, "sampler_weights", name)
-    with _saving(service, run, path, overwrite=False):
+    with saving(service, run, path, overwrite=False):
         folder = new_folder(service.settings.data_dir, run.id, "sampler_weights", name)
         version = await _publish(service, run, path, str(folder.relative_to(service.settings.data_dir)), False)
         saved = Checkpoint(run, "sampler_weights", name, folder, body.user_metadata or {}, expires=expires)
         saved.size = await asyncio.to_thread(folder_bytes, folder)
-    return _kept(service, saved, _told(version.result, {"path": path}), version)
+    return keep(service, saved, _told(version.result, {"path": path}), version)
 
 
 async def _publish(service: Service, run: Run, name: str, folder: str, nameless: bool) -> PublishedVersion:

@@ -2,24 +2,35 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from fastapi import APIRouter
 
+from motet.service.catalog.changes import Set
 from motet.service.http.checkpoints import expiry
 from motet.service.http.deps import Svc, Tenant
+from motet.service.http.journal import plain
 from motet.service.http.registry import Checkpoint, CheckpointKind, Run
 from motet.service.http.service import Service
 from motet.service.wire import schemas
 from motet.service.wire.records import cursor, page, text_values
 
+TYPES: dict[CheckpointKind, Literal["training", "sampler", "external"]] = {
+    "weights": "training",
+    "sampler_weights": "sampler",
+    "external_weights": "external",
+}
+
 router = APIRouter()
 
 
 @router.get("/training_runs")
-async def list_training_runs(service: Svc, tenant: Tenant, limit: int = 20, offset: int = 0) -> dict[str, Any]:
-    """A tenant's runs, newest first."""
-    runs = service.registry.runs_of(tenant)
+async def list_training_runs(
+    service: Svc, tenant: Tenant, limit: int = 20, offset: int = 0, project_id: str | None = None
+) -> dict[str, Any]:
+    """A tenant's runs (of one project), newest first."""
+    runs, sessions = service.registry.runs_of(tenant), service.registry.sessions
+    runs = [run for run in runs if project_id in (None, sessions[run.session].project)]
     shown = [_run_record(service, run) for run in page(runs, offset, limit)]
     return {"training_runs": shown, "cursor": cursor(runs, offset, limit)}
 
@@ -37,19 +48,23 @@ async def list_run_checkpoints(run_id: str, service: Svc, tenant: Tenant) -> dic
     return {"checkpoints": [_checkpoint_record(saved) for saved in service.registry.checkpoints_of(tenant, run)]}
 
 
-@router.delete("/training_runs/{run_id}/checkpoints/{checkpoint_id:path}", status_code=204)
-async def delete_checkpoint(run_id: str, checkpoint_id: str, service: Svc, tenant: Tenant) -> None:
+@router.delete("/training_runs/{run_id}/checkpoints/{kind}/{name}", status_code=204)
+async def delete_checkpoint(run_id: str, kind: str, name: str, service: Svc, tenant: Tenant) -> None:
     """Delete a checkpoint, its files with it; samples that are being drawn from it still end."""
-    await service.forget_checkpoint(service.registry.checkpoint(tenant, f"tinker://{run_id}/{checkpoint_id}"))
+    await service.forget_checkpoint(service.registry.checkpoint(tenant, f"tinker://{run_id}/{kind}/{name}"))
 
 
-@router.put("/training_runs/{run_id}/checkpoints/{checkpoint_id:path}/ttl")
+@router.put("/training_runs/{run_id}/checkpoints/{kind}/{name}/ttl")
 async def set_checkpoint_ttl(
-    run_id: str, checkpoint_id: str, body: schemas.Ttl, service: Svc, tenant: Tenant
+    run_id: str, kind: str, name: str, body: schemas.Ttl, service: Svc, tenant: Tenant
 ) -> schemas.Checkpoint:
     """Let a checkpoint expire after so many seconds from now, or never."""
-    saved = service.registry.checkpoint(tenant, f"tinker://{run_id}/{checkpoint_id}")
-    saved.expires = expiry(body.ttl_seconds)
+    saved = service.registry.checkpoint(tenant, f"tinker://{run_id}/{kind}/{name}")
+    expires = expiry(body.ttl_seconds)
+    await service.journal.write(
+        Set("checkpoints", {"path": saved.path}, {"expires": None if expires is None else plain(expires)})
+    )
+    saved.expires = expires
     return _checkpoint_record(saved)
 
 
@@ -64,7 +79,7 @@ async def list_checkpoints(service: Svc, tenant: Tenant, limit: int = 100, offse
 @router.post("/weights_info")
 async def weights_info(body: schemas.WeightsPath, service: Svc, tenant: Tenant) -> dict[str, Any]:
     """What a checkpoint is made of."""
-    shape = service.registry.checkpoint(tenant, body.tinker_path).run.shape
+    shape = service.registry.readable(tenant, body.tinker_path).run.shape
     assert shape is not None  # a run that has saved anything has told its shape
     return {
         "base_model": service.engine.info.name,
@@ -97,10 +112,11 @@ def _newest(service: Service, run: Run, kind: CheckpointKind) -> schemas.Checkpo
 def _checkpoint_record(saved: Checkpoint) -> schemas.Checkpoint:
     return schemas.Checkpoint(
         checkpoint_id=saved.id,
-        checkpoint_type="training" if saved.kind == "weights" else "sampler",
+        checkpoint_type=TYPES[saved.kind],
         time=saved.time,
         tinker_path=saved.path,
         size_bytes=saved.size,
+        public=saved.public,
         user_metadata=text_values(saved.metadata),
         expires_at=saved.expires,
     )

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from fastapi import APIRouter, HTTPException
 from fastapi.responses import JSONResponse, Response
 
+from motet.service.http.completions import Target
 from motet.service.http.deps import Svc, Tenant
 from motet.service.wire import schemas
 
@@ -30,3 +33,27 @@ async def cancel_future(body: schemas.RequestId, service: Svc, tenant: Tenant) -
     if promise is not None:
         service.promises.cancel(promise)
     return {"status": "ok"}
+
+
+@router.post("/retrieve_futures")
+async def retrieve_futures(body: schemas.RetrieveFutures, service: Svc, tenant: Tenant) -> dict[str, Any]:
+    """Which of a sampler's requests have ended since the cursor; waits for the first. Results are fetched apart."""
+    sampler = service.registry.sampler(tenant, body.target.sampling_session_id)
+    longest = service.settings.poll_seconds
+    seconds = longest if body.timeout is None else min(max(body.timeout, 0.0), longest)
+    target = Target(sampler.id, body.target.cloned_sampler_id)
+    found = await service.completions.after(target, body.prev_cursor, seconds)
+    told = [
+        {"state": "failed", "request_id": one.request_id}
+        if one.failed
+        else {"state": "finished", "request_id": one.request_id, "response_payload_uncompressed_size": one.size}
+        for one in found
+    ]
+    return {"completions": told, "cursor": found[-1].number if found else body.prev_cursor}
+
+
+@router.post("/join_sampling_session")
+async def join_sampling_session(body: schemas.SamplingSessionId, service: Svc, tenant: Tenant) -> dict[str, Any]:
+    """A number of its own for one more client of a sampler: its seq_ids begin at so many billions."""
+    service.registry.sampler(tenant, body.sampling_session_id)
+    return {"type": "join_sampling_session", "client_counter": service.completions.join()}

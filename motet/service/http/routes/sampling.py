@@ -37,7 +37,7 @@ async def create_sampling_session(body: schemas.CreateSamplingSession, service: 
 
 
 def _sampler_checkpoint(service: Service, tenant: str, path: str) -> str:
-    checkpoint = service.registry.checkpoint(tenant, path)
+    checkpoint = service.registry.readable(tenant, path)
     if checkpoint.kind != "sampler_weights":
         raise BadRequest(f"{path} is training state: sample from a path that save_weights_for_sampler gave")
     return checkpoint.path

@@ -6,10 +6,12 @@ from typing import Any
 
 from fastapi import APIRouter, HTTPException
 
+from motet.service.catalog.changes import Set
 from motet.service.http.deps import Svc, Tenant
-from motet.service.http.registry import now
-from motet.service.wire import schemas
-from motet.service.wire.records import text_values
+from motet.service.http.registry import DEFAULT_PROJECT, now
+from motet.service.http.searching import search
+from motet.service.wire import schemas, visits
+from motet.service.wire.records import page, text_values
 
 router = APIRouter()
 
@@ -49,7 +51,8 @@ async def get_server_capabilities(service: Svc, tenant: Tenant) -> dict[str, Any
 @router.post("/create_session")
 async def create_session(body: schemas.CreateSession, service: Svc, tenant: Tenant) -> dict[str, Any]:
     """Begin a session."""
-    session = service.registry.open_session(tenant, body.user_metadata or {}, body.display_name)
+    project = body.project_id or DEFAULT_PROJECT
+    session = await service.open_session(tenant, body.user_metadata or {}, body.display_name, project)
     return {"type": "create_session", "session_id": session.id}
 
 
@@ -64,17 +67,35 @@ async def session_heartbeat(body: schemas.SessionId, service: Svc, tenant: Tenan
 
 
 @router.post("/sessions/{session_id}/finish")
-async def finish_session(session_id: str, service: Svc, tenant: Tenant) -> dict[str, str]:
+async def finish_session(
+    session_id: str, service: Svc, tenant: Tenant, body: visits.FinishSession | None = None
+) -> dict[str, str]:
     """Goodbye: runs and nameless versions of the session leave the engine, checkpoints stay. The first one counts."""
-    service.finish(service.registry.session(tenant, session_id))
+    session = service.registry.session(tenant, session_id)
+    await service.finish(session, (body or visits.FinishSession()).reason.type)
     return {"status": "ok"}
 
 
 @router.get("/sessions")
-async def list_sessions(service: Svc, tenant: Tenant, limit: int = 20, offset: int = 0) -> dict[str, list[str]]:
+async def list_sessions(service: Svc, tenant: Tenant, limit: int = 20, offset: int = 0) -> dict[str, Any]:
     """A tenant's sessions, newest first."""
     own = [session.id for session in service.registry.sessions.values() if session.tenant == tenant]
-    return {"sessions": own[::-1][max(offset, 0) :][: max(limit, 0)]}
+    return {"sessions": page(own[::-1], offset, limit)}
+
+
+@router.post("/sessions/search")
+async def search_sessions(body: visits.SearchSessions, service: Svc, tenant: Tenant) -> dict[str, Any]:
+    """A tenant's sessions that match, newest first, page by page."""
+    shown, cursor = search(service.registry, tenant, body)
+    return {"sessions": shown, "next_cursor": cursor}
+
+
+@router.put("/sessions/{session_id}/project", status_code=204)
+async def assign_project(session_id: str, body: visits.SessionProject, service: Svc, tenant: Tenant) -> None:
+    """Move a session into a project. A project is a label here: nobody makes one, and it opens nothing."""
+    session = service.registry.session(tenant, session_id)
+    await service.journal.write(Set("sessions", {"id": session.id}, {"project": body.project_id}))
+    session.project = body.project_id
 
 
 @router.get("/sessions/{session_id}")

@@ -7,6 +7,7 @@ from typing import Any
 from fastapi import APIRouter
 
 from motet.service.http.deps import Svc, Tenant
+from motet.service.http.jobs.external import SAVE_EXTERNAL
 from motet.service.http.jobs.loading import LOAD_INTO_RUN, LOAD_WEIGHTS
 from motet.service.http.jobs.weights import SAVE_FOR_SAMPLER, SAVE_WEIGHTS
 from motet.service.http.routes.training import as_json
@@ -27,6 +28,13 @@ async def save_weights_for_sampler(body: schemas.SaveForSampler, service: Svc, t
     """Publish a version: under a name, which is kept until it is deleted, or for one new sampler."""
     run = service.registry.run(tenant, body.model_id)
     return await service.train(run, body.seq_id, SAVE_FOR_SAMPLER, body, as_json(body))
+
+
+@router.post("/save_weights_external")
+async def save_weights_external(body: schemas.SaveExternal, service: Svc, tenant: Tenant) -> dict[str, Any]:
+    """Export a run's adapter as a PEFT folder, to be downloaded by links."""
+    run = service.registry.run(tenant, body.model_id)
+    return await service.train(run, body.seq_id, SAVE_EXTERNAL, body, as_json(body))
 
 
 @router.post("/load_weights")

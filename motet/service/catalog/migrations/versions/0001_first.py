@@ -15,7 +15,9 @@ def upgrade() -> None:
         sa.Column("about", sa.JSON, nullable=False),
         sa.Column("display_name", sa.String),
         sa.Column("created", sa.DateTime, nullable=False),
+        sa.Column("project", sa.String, nullable=False),
         sa.Column("finished", sa.Boolean, nullable=False),
+        sa.Column("ending", sa.String, nullable=False),
     )
     op.create_table(
         "runs",
