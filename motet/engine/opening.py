@@ -26,10 +26,10 @@ from motet.errors import BadConfig
 
 
 def lane_cores(threads: int, lanes: Literal["shared", "split"]) -> dict[str, list[int]]:
-    """The cores of each lane. BadConfig where there are fewer than asked for."""
+    """The cores of each lane. BadConfig where there are not so many."""
     cores = sorted(os.sched_getaffinity(0))
-    if threads > len(cores):
-        raise BadConfig(f"threads is {threads} and this machine has {len(cores)} cores: choose fewer, or 0 for all")
+    if not 0 <= threads <= len(cores):
+        raise BadConfig(f"threads is {threads} and this machine has {len(cores)} cores: choose 1 to that, or 0 for all")
     cores = cores[: threads or len(cores)]
     if lanes == "shared":
         return {"sampling": cores, "training": cores}
@@ -40,7 +40,7 @@ def lane_cores(threads: int, lanes: Literal["shared", "split"]) -> dict[str, lis
 
 
 def cache_blocks(config: ModelConfig, cache_bytes: int, item_bytes: int) -> int:
-    """How many blocks fit into the cache. BadConfig where not even one context does."""
+    """How many blocks of keys and values fit into the cache. BadConfig where they are too few to work with."""
     block_bytes = 2 * config.layers * config.kv_heads * config.head_width * BLOCK * item_bytes
     blocks = cache_bytes // block_bytes
     if blocks < 4:
@@ -57,8 +57,8 @@ def open_backend(settings: EngineSettings, breathe: Callable[[], None]) -> Local
     store = AdapterStore(config, decoder.dtype, decoder.device, spill, settings.host_bytes, settings.max_rank)
     blocks = cache_blocks(config, settings.kv_cache_bytes, decoder.embed.element_size())
     stops = StopFinder(base.token_bytes)
-    scheduler = Scheduler(BlockTable(blocks), store, settings.prompt_rows, settings.max_waiting)
-    scheduler.mixed = "sampling" not in settings.apart
+    mixed = "sampling" not in settings.apart
+    scheduler = Scheduler(BlockTable(blocks), store, settings.prompt_rows, settings.max_waiting, mixed)
     sampler = Sampler(decoder, stops, scheduler, blocks)
     info = BaseInfo(
         name=settings.model,

@@ -9,15 +9,15 @@ from motet.engine.types import IntArray, PromptQuery, SampleResult, SamplingPara
 from motet.errors import BadRequest
 
 MAX_SAMPLES = 1024
+LEAST_TEMPERATURE = 1e-6  # below, logits overflow; 0 is greedy
 
 
 def check_prompt(prompt: IntArray, params: SamplingParams, num_samples: int, vocabulary: int, context: int) -> None:
     """BadRequest says what is wrong with the request and what would be right."""
     if prompt.ndim != 1 or len(prompt) == 0:
         raise BadRequest("the prompt is empty: send at least one token")
-    if int(prompt.min()) < 0 or int(prompt.max()) >= vocabulary:
-        worst = int(prompt.min()) if int(prompt.min()) < 0 else int(prompt.max())
-        raise BadRequest(f"the prompt has the token {worst}: the vocabulary is 0 to {vocabulary - 1}")
+    if (strange := _outside(prompt, vocabulary)) is not None:
+        raise BadRequest(f"the prompt has the token {strange}: the vocabulary is 0 to {vocabulary - 1}")
     if len(prompt) >= context:
         raise BadRequest(f"the prompt has {len(prompt)} tokens and the context holds {context}: shorten it")
     if not 1 <= num_samples <= MAX_SAMPLES:
@@ -26,8 +26,8 @@ def check_prompt(prompt: IntArray, params: SamplingParams, num_samples: int, voc
         raise BadRequest(f"max_tokens is {params.max_tokens}: choose at least 1, or leave it out")
     if params.max_tokens is not None and params.max_tokens > context:
         raise BadRequest(f"max_tokens is {params.max_tokens} and the context holds {context}: choose fewer, or none")
-    if not (math.isfinite(params.temperature) and params.temperature >= 0):
-        raise BadRequest(f"temperature is {params.temperature}: choose 0 (greedy) or more")
+    if params.temperature != 0 and not LEAST_TEMPERATURE <= params.temperature < math.inf:
+        raise BadRequest(f"temperature is {params.temperature}: choose 0 (greedy) or at least {LEAST_TEMPERATURE:g}")
     if not 0 < params.top_p <= 1:
         raise BadRequest(f"top_p is {params.top_p}: choose more than 0 and at most 1")
     if params.top_k < 1 and params.top_k != -1:
@@ -40,6 +40,14 @@ def _check_stops(params: SamplingParams, vocabulary: int) -> None:
         raise BadRequest(f"a stop token is outside the vocabulary, which is 0 to {vocabulary - 1}")
     if any(not stop for stop in params.stop_strings):
         raise BadRequest("a stop string is empty: leave it out")
+    if any("\ud800" <= character <= "\udfff" for stop in params.stop_strings for character in stop):
+        raise BadRequest("a stop string has half of a surrogate pair: send whole characters")
+
+
+def _outside(tokens: IntArray, vocabulary: int) -> int | None:
+    """One of the tokens (at least one) that the vocabulary does not have."""
+    least, most = int(tokens.min()), int(tokens.max())
+    return least if least < 0 else most if most >= vocabulary else None
 
 
 def check_query(query: PromptQuery, places: int, vocabulary: int) -> None:
@@ -51,9 +59,8 @@ def check_query(query: PromptQuery, places: int, vocabulary: int) -> None:
     if query.given is None or len(query.given.tokens) == 0:
         return
     tokens, where = query.given.tokens, query.given.places
-    if int(tokens.min()) < 0 or int(tokens.max()) >= vocabulary:
-        worst = int(tokens.min()) if int(tokens.min()) < 0 else int(tokens.max())
-        raise BadRequest(f"the token {worst} cannot be scored: the vocabulary is 0 to {vocabulary - 1}")
+    if (strange := _outside(tokens, vocabulary)) is not None:
+        raise BadRequest(f"the token {strange} cannot be scored: the vocabulary is 0 to {vocabulary - 1}")
     if int(where.min()) < 1 or int(where.max()) >= places:
         raise BadRequest(f"tokens can be scored at the places 1 to {places - 1} of this prompt")
 

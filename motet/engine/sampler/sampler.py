@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -18,6 +19,7 @@ from motet.engine.sampler.sequence import Sequence
 from motet.engine.sampler.stops import StopFinder
 from motet.engine.sampler.uniform import uniforms
 from motet.engine.types import StopReason
+from motet.errors import BadRequest
 
 SCORE_ROWS = 128  # logits of at most so many prompt rows exist at a time
 
@@ -92,6 +94,11 @@ class Sampler:
         )
 
     def _append(self, member: Sequence, token: int, logprob: float) -> None:
+        if not math.isfinite(logprob):
+            member.group.fault = BadRequest(
+                "this version's weights give NaN or infinite log-probabilities: "
+                "the run has diverged, go back to an earlier version and lower learning_rate"
+            )
         member.tokens.append(token)
         member.logprobs.append(logprob)
         reason = self._stop_reason(member, token)

@@ -25,15 +25,17 @@ def blocks_for(tokens: int) -> int:
 class Scheduler:
     """Admits groups, hands out blocks, and says which chunks make the next step."""
 
-    def __init__(self, table: BlockTable, store: AdapterStore, max_prompt_rows: int, max_waiting: int) -> None:
+    def __init__(
+        self, table: BlockTable, store: AdapterStore, max_prompt_rows: int, max_waiting: int, mixed: bool = True
+    ) -> None:
         self._table = table
         self._store = store
         self._max_prompt_rows = max_prompt_rows  # in one step
         self._max_waiting = max_waiting
+        self._mixed = mixed  # one step holds the sequences of every version; off in benchmarks only
         self._waiting: deque[Group] = deque()
         self._active: list[Group] = []
         self._promised = 0  # blocks promised to leads and members
-        self.mixed = True  # one step holds the sequences of every version; off in benchmarks only
 
     def add(self, group: Group) -> None:
         """File a request. Busy: the queue is full. BadRequest: it can never fit."""
@@ -65,16 +67,16 @@ class Scheduler:
 
     def plan(self) -> StepPlan:
         """The next step; without chunks where nothing can run."""
-        self._drop_cancelled()
+        self._drop_hopeless()
         self._admit()
         copies = [copy for group in self._active for copy in self._give_birth(group)]
-        groups = self._active if self.mixed else self._of_one_version()
+        groups = self._active if self._mixed else self._of_one_version()
         chunks = [Chunk(s, len(s.tokens) - 1, 1) for group in groups for s in group.living]
         room = self._max_prompt_rows
-        for lead in [group.lead for group in groups if group.lead is not None]:
-            count = min(room, len(lead.tokens) - 1 - lead.cached)
-            if count > 0:
-                chunks.append(Chunk(lead, lead.cached, count))
+        for group in groups:
+            count = min(room, self._prompt_left(group))
+            if count > 0 and group.lead is not None:
+                chunks.append(Chunk(group.lead, group.lead.cached, count))
                 room -= count
         for chunk in chunks:
             self._take_blocks(chunk)
@@ -106,10 +108,15 @@ class Scheduler:
         self._table.forget_owner(owner)
 
     def _of_one_version(self) -> list[Group]:
-        """The groups of the version whose turn it is: versions take steps in turn."""
-        chosen = [group for group in self._active if group.owner == self._active[0].owner]
+        """The groups of the version whose turn it is, of those that have something to run: versions take turns."""
+        able = [group for group in self._active if group.living or self._prompt_left(group)]
+        chosen = [group for group in able if group.owner == able[0].owner]
         self._active = [group for group in self._active if group not in chosen] + chosen
         return chosen
+
+    def _prompt_left(self, group: Group) -> int:
+        """Tokens of the prompt that its lead has yet to run."""
+        return 0 if group.lead is None else len(group.prompt) - 1 - group.lead.cached
 
     # -- admission ---------------------------------------------------------------------------------------------
 
@@ -162,7 +169,7 @@ class Scheduler:
     def _give_birth(self, group: Group) -> list[BlockCopy]:
         """Members whose prompt stands and whose blocks can be promised; the lead goes with the last of them."""
         lead, copies = group.lead, list[BlockCopy]()
-        if lead is None or lead.cached < len(lead.tokens) - 1:
+        if lead is None or self._prompt_left(group) > 0:
             return copies
         while group.unborn > 0 and self._fits(self._member_blocks(group)):
             member = Sequence(group, group.num_samples - group.unborn, list(lead.tokens), lead.cached)
@@ -196,11 +203,12 @@ class Scheduler:
             self._table.let_go(block)
         sequence.blocks = []
 
-    def _drop_cancelled(self) -> None:
+    def _drop_hopeless(self) -> None:
+        """Requests that were taken back, or that cannot go on."""
         for group in [g for g in self._waiting if g.cancelled]:
             self._waiting.remove(group)
             group.on_done(group)
-        for group in [g for g in self._active if g.cancelled]:
+        for group in [g for g in self._active if g.cancelled or g.fault is not None]:
             if group.lead is not None:
                 self._release(group.lead)
             for member in group.living:

@@ -61,7 +61,7 @@ class Group:
     finished: dict[int, SampledSequence] = field(default_factory=dict)
     cache_hit: int = 0
     cancelled: bool = False
-    fault: MotetError | None = None  # why it will never begin
+    fault: MotetError | None = None  # why it cannot go on
 
     @property
     def owner(self) -> str:
