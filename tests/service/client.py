@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from typing import Any
 
 import httpx
@@ -16,8 +17,8 @@ PROTOBUF = "application/x-protobuf"
 class Client:
     """One key's view of the server."""
 
-    def __init__(self, address: str, key: str) -> None:
-        self.http = httpx.Client(base_url=address, headers={"X-API-Key": key}, timeout=60)
+    def __init__(self, address: str, key: str, verify: ssl.SSLContext | bool = True) -> None:
+        self.http = httpx.Client(base_url=address, headers={"X-API-Key": key}, timeout=60, verify=verify)
         self.session = self.post("create_session", tags=[], user_metadata={"team": 7})["session_id"]
         self._models = iter(range(10_000))
 

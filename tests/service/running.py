@@ -26,8 +26,8 @@ class Server:
 
 
 @contextmanager
-def serving(model: Path, folder: Path, flags: Sequence[str] = ()) -> Iterator[Server]:
-    """A server on a free port; its log is folder/server.log."""
+def serving(model: Path, folder: Path, flags: Sequence[str] = (), stops_itself: bool = False) -> Iterator[Server]:
+    """A server on a free port; its log is folder/server.log. `stops_itself`: somebody else asks it to stop."""
     log = folder / "server.log"
     command = [sys.executable, "-m", "motet.cli", "serve", "--model", str(model), "--port", "0"]
     command += ["--data-dir", str(folder / "data"), "--dtype", "float32", *flags]
@@ -40,9 +40,10 @@ def serving(model: Path, folder: Path, flags: Sequence[str] = ()) -> Iterator[Se
             line = process.stdout.readline()
             assert line.startswith(READY), log.read_text()
             yield Server(line.removeprefix(READY).strip(), process.pid)
-            assert process.poll() is None, log.read_text()
+            assert stops_itself or process.poll() is None, log.read_text()
         finally:
-            process.terminate()
+            if not stops_itself:
+                process.terminate()
             rest, _ = process.communicate(timeout=30)
     assert rest == "", "serve prints one line on stdout"
 

@@ -1,40 +1,87 @@
-"""docs/service.md tells every route, every flag and every key of user_metadata, and none that is not there."""
+"""docs/service.md tells every route and every key of user_metadata, docs/operation.md every flag, setting and metric of
+`motet serve`, and none that is not there."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import typer.main
+from typer.core import TyperCommand, TyperGroup
 
 from motet.cli import app as commands
-from motet.engine.types import BaseInfo
-from motet.service.http.app import create_app
-from motet.service.http.service import Service
+from motet.service.http.app import ROOMS
+from motet.service.http.serving import SECTIONS, inner_sections, keys_of
 from motet.service.http.settings import ServiceSettings
-from motet.service.http.supervisor import Supervisor
 
 ROOT = Path(__file__).parents[2]
 TOLD = (ROOT / "docs" / "service.md").read_text()
-
-
-def no_engine(connection: object) -> BaseInfo:
-    raise AssertionError("this test starts no engine")
+OPERATION = (ROOT / "docs" / "operation.md").read_text()
 
 
 def test_every_route_is_told() -> None:
-    app = create_app(Service(Supervisor(no_engine), ServiceSettings()))
-    schema = app.openapi()
-    there = {f"{method.upper()} {path}" for path, methods in schema["paths"].items() for method in methods}
+    routes = [(prefix, route) for prefix, rooms in ROOMS.items() for room in rooms for route in room.router.routes]
+    there = {f"{method} {prefix}{route.path_format}" for prefix, route in routes for method in route.methods}
     told = set(re.findall(r"`((?:GET|POST|PUT|DELETE) /\S+)`", TOLD))
-    assert told == there | {f"GET {app.openapi_url}"}
-    assert all(method.get("description") for methods in schema["paths"].values() for method in methods.values())
+    assert told == there | {"GET /motet/v1/openapi.json"}
+    assert all(route.endpoint.__doc__ for _, route in routes)
+
+
+def flags_of(command: TyperCommand | TyperGroup) -> set[str]:
+    """A command's flags; of a group, those of all its commands."""
+    inner = command.commands.values() if isinstance(command, TyperGroup) else ()
+    own = {option for parameter in command.params for option in parameter.opts if option.startswith("--")}
+    return own.union(*map(flags_of, inner)) - {"--help"}
+
+
+def part(title: str) -> str:
+    """The part of docs/operation.md under a heading."""
+    return re.split(r"^## ", OPERATION.partition(f"## {title}\n")[2], flags=re.MULTILINE)[0]
 
 
 def test_every_flag_is_told() -> None:
-    serve = typer.main.get_command(commands).commands["serve"]  # type: ignore[attr-defined]
-    there = {option for parameter in serve.params for option in parameter.opts}
-    assert set(re.findall(r"^\| `(--[a-z-]+)`", TOLD, re.MULTILINE)) == there - {"--help"}
+    every = typer.main.get_command(commands)
+    assert isinstance(every, TyperGroup)
+    for name in ("serve", "status", "keys"):
+        told = set(re.findall(r"^\| `(--[a-z-]+)`", part(f"Flags of `motet {name}`"), re.MULTILINE))
+        assert told == flags_of(every.commands[name]), name
+
+
+def sections(name: str, kind: type[Any]) -> Iterator[tuple[str, type[Any]]]:
+    """A section of the settings file and those within it."""
+    yield name, kind
+    for inner, inner_kind in inner_sections(kind).items():
+        yield from sections(f"{name}.{inner}", inner_kind)
+
+
+def test_every_setting_is_told_with_its_default() -> None:
+    there = [one for name, kind in SECTIONS.items() for one in sections(name, kind)]
+    assert len(there) > len(SECTIONS)
+    for section, kind in there:
+        rows = re.findall(r"^\| `(\w+)` \| `?([^|`]*)`? \|", part(f"`[{section}]`"), re.MULTILINE)
+        assert {key for key, _ in rows} == keys_of(kind) - set(inner_sections(kind)), section
+        defaults = {field.name: field.default for field in fields(kind)}
+        for key, told in rows:
+            assert told.strip() == toml(defaults[key]), f"{section}.{key}"
+
+
+def toml(value: object) -> str:
+    """A default as one would write it in the file; None is written by leaving the key out."""
+    match value:
+        case None:
+            return "none"
+        case bool():
+            return str(value).lower()
+        case tuple():
+            return str(list(value))
+        case str() | Path():
+            return f'"{value}"'
+        case float() | int():
+            return f"{value:_}" if value >= 10_000 else str(value)
+    raise AssertionError(f"how is {value!r} written?")
 
 
 def test_every_metadata_key_is_told() -> None:

@@ -3,16 +3,38 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
+from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
+from fastapi.routing import APIRoute
 
 from motet.errors import Busy, EngineFault, MotetError, NotFound, UserError
 from motet.service.http.auth import Unauthorized
-from motet.service.http.deps import get_service
+from motet.service.http.deps import get_operation, get_service
+from motet.service.http.draining import DrainLayer
+from motet.service.http.gate import Gate
 from motet.service.http.limits import BodyLimit
-from motet.service.http.routes import catalog, futures, own, sampling, sessions, training, weights
+from motet.service.http.logs import HEADER, RequestLog, current_id
+from motet.service.http.operation import Operation
+from motet.service.http.routes import (
+    absent,
+    billing,
+    catalog,
+    downloads,
+    files,
+    futures,
+    metrics,
+    operation,
+    own,
+    sampling,
+    sessions,
+    sharing,
+    training,
+    weights,
+)
 from motet.service.http.service import Service
 
 STATUS: dict[type[MotetError], int] = {
@@ -23,23 +45,38 @@ STATUS: dict[type[MotetError], int] = {
     MotetError: 400,
 }
 
+ROOMS = {
+    "/api/v1": (sessions, training, weights, sampling, futures, catalog, sharing, downloads, billing, absent),
+    "/motet/v1": (own, operation, files),
+    "": (metrics,),
+}
 
-def create_app(service: Service) -> FastAPI:
+
+def create_app(service: Service, watched: Operation) -> FastAPI:
     """The application around a service."""
     app = FastAPI(title="Motet", openapi_url="/motet/v1/openapi.json", docs_url=None, redoc_url=None)
     app.state.service = service
-    for room in (sessions, training, weights, sampling, futures, catalog):
-        app.include_router(room.router, prefix="/api/v1")
-    app.include_router(own.router, prefix="/motet/v1")
+    app.state.operation = watched
+    declared: dict[Callable[..., Any], str] = {}
+    for prefix, rooms in ROOMS.items():
+        for room in rooms:
+            app.include_router(room.router, prefix=prefix)
+            routes = (one for one in room.router.routes if isinstance(one, APIRoute))
+            declared |= {one.endpoint: prefix + one.path_format for one in routes}
     app.add_middleware(BodyLimit, limit=service.settings.max_body_bytes)
+    app.add_middleware(Gate, service=service, answer=_answer_error)
+    app.add_middleware(DrainLayer, drain=watched.drain)
+    app.add_middleware(RequestLog, routes=declared, observe=watched.meters.served)
     app.add_exception_handler(MotetError, _answer_error)
     app.add_exception_handler(RequestValidationError, _answer_invalid)
+    app.add_exception_handler(Exception, _answer_fault)
     return app
 
 
 async def _answer_error(request: Request, error: Exception) -> JSONResponse:
     status = next(code for kind, code in STATUS.items() if isinstance(error, kind))
     headers = {"retry-after": "1"} if status in (429, 503) else None
+    get_operation(request).meters.refused(error)
     category = "user" if status < 429 else "server"
     return JSONResponse({"error": str(error), "category": category}, status, headers)
 
@@ -47,10 +84,18 @@ async def _answer_error(request: Request, error: Exception) -> JSONResponse:
 async def _answer_invalid(request: Request, error: Exception) -> JSONResponse:
     """A body of the wrong form: which field, and what is wrong with it."""
     assert isinstance(error, RequestValidationError)
+    get_operation(request).meters.refused(error)
     match error.body:
         case {"model_id": str(run_id), "seq_id": int(seq_id)}:
             service = get_service(request)
-            with contextlib.suppress(UserError):  # no such key, run or number: then there is nothing to use up
-                service.use_number(service.keys.tenant(request.headers.get("x-api-key")), run_id, seq_id)
+            with contextlib.suppress(UserError):  # no such run or number: then there is nothing to use up
+                await service.use_number(request.state.tenant, run_id, seq_id)
     wrong = "; ".join(f"{'.'.join(map(str, one['loc'][1:]))}: {one['msg']}" for one in error.errors()[:5])
     return JSONResponse({"error": f"the request does not fit this route: {wrong}", "category": "user"}, 422)
+
+
+async def _answer_fault(request: Request, error: Exception) -> JSONResponse:
+    """A fault of ours: its trace is in the log, under the same id."""
+    get_operation(request).meters.refused(error)
+    told = f"an internal fault: {type(error).__name__}"
+    return JSONResponse({"error": told, "category": "server"}, 500, {HEADER: current_id.get() or ""})

@@ -33,6 +33,13 @@ def serve(
         Path | None,
         typer.Option(help="Where checkpoints and what does not fit in memory go.", show_default="motet-data"),
     ] = None,
+    database: Annotated[
+        str | None,
+        typer.Option(
+            help="An SQLAlchemy URL, such as postgresql+psycopg://…; default: SQLite in the data folder.",
+            envvar="MOTET_DATABASE",
+        ),
+    ] = None,
     api_key: Annotated[
         list[str] | None,
         typer.Option(help="A key that may enter; may be given several times.", envvar="MOTET_API_KEYS"),
@@ -63,7 +70,9 @@ def serve(
     flags = {
         **_given(data_dir=data_dir),
         "engine": _given(model=model, dtype=dtype, threads=threads, lanes=lanes, apart=apart),
-        "service": _given(host=host, port=port, api_keys=api_key, tls_cert=tls_cert, tls_key=tls_key),
+        "service": _given(
+            host=host, port=port, database=database, api_keys=api_key, tls_cert=tls_cert, tls_key=tls_key
+        ),
         "log": _given(format=log_format, level=log_level),
     }
     try:
@@ -83,8 +92,6 @@ def _serve(config: Path | None, flags: Table) -> None:
 
     settings = load(config, flags)
     start_logging("service", settings.log, log_context)
-    if not settings.service.api_keys:
-        typer.echo("open on this machine only: without --api-key every key is a tenant of its own", err=True)
     entry = partial(run_engine, settings.engine, settings.log)
     asyncio.run(serve_until_signal(settings.service, entry, typer.echo))
 

@@ -46,9 +46,7 @@ class RequestLog:
     `routes` tells the declared path of each endpoint.
     """
 
-    def __init__(
-        self, app: ASGIApp, routes: Mapping[Callable[..., Any], str], observe: Callable[[Served], None]
-    ) -> None:
+    def __init__(self, app: ASGIApp, routes: Mapping[Any, str], observe: Callable[[Served], None]) -> None:
         self._app = app
         self._routes = routes
         self._observe = observe
@@ -73,7 +71,7 @@ class RequestLog:
         try:
             await self._app(scope, receive, named)
         finally:
-            route = self._routes[scope["endpoint"]] if "endpoint" in scope else "none"
+            route = self._routes.get(scope.get("endpoint"), "none")
             served = Served(scope["method"], route, status, time.perf_counter() - began)
             self._observe(served)
             _tell(scope["raw_path"].decode("ascii", "replace"), served)

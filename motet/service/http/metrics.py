@@ -132,6 +132,13 @@ class Gauges(Collector):
             yield family(f"motet_engine_{name}", "Of the engine's Stats.", value=value)
         for name, value in service_counts(self._service).items():
             yield GaugeMetricFamily(f"motet_{name}", "Of the service.", value=value)
+        failures = CounterMetricFamily("motet_failures", "Promises kept with an error, by its kind.", labels=["kind"])
+        for kind, count in self._service.promises.failures.items():
+            failures.add_metric([kind], count)
+        yield failures
+        catalog = self._service.journal.catalog
+        yield CounterMetricFamily("motet_catalog_commits", "Commits to the database.", catalog.commits)
+        yield CounterMetricFamily("motet_catalog_changes", "Changes in these commits.", catalog.changes)
 
 
 def service_counts(service: Service) -> dict[str, float]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -52,18 +52,21 @@ def parse(table: Table) -> ServingSettings:
     return ServingSettings(**{name: _section(name, table.get(name, {}), common) for name in SECTIONS})
 
 
-def keys_of(section: str) -> set[str]:
-    """The keys that a section may hold."""
-    return {field.name for field in fields(SECTIONS[section])} - {DATA_DIR}
+def keys_of(kind: type[Any]) -> set[str]:
+    """The keys that a section may hold, given what it is read into."""
+    return {field.name for field in fields(kind)} - {DATA_DIR}
+
+
+def inner_sections(kind: type[Any]) -> dict[str, type[Any]]:
+    """Sections within a section: [service.quotas]."""
+    return {field.name: type(field.default) for field in fields(kind) if is_dataclass(field.default)}
 
 
 def _section(name: str, table: Table, common: Table) -> Any:
     kind = SECTIONS[name]
     if DATA_DIR in table:
         raise BadConfig(f"{DATA_DIR} is of the whole server: write it above the sections, not in [{name}]")
-    for key in table:
-        if key not in keys_of(name):
-            raise BadConfig(unknown_key(key, keys_of(name), name))
+    _check_keys(name, table, kind)
     wanted = {key: value for key, value in common.items() if key in {field.name for field in fields(kind)}}
     try:
         return TypeAdapter(kind).validate_python({**wanted, **table})
@@ -72,10 +75,23 @@ def _section(name: str, table: Table, common: Table) -> Any:
         raise BadConfig("; ".join(told)) from None
 
 
+def _check_keys(name: str, table: Table, kind: type[Any]) -> None:
+    inner = inner_sections(kind)
+    for key, value in table.items():
+        if key not in keys_of(kind):
+            raise BadConfig(unknown_key(key, keys_of(kind), name))
+        if key in inner:
+            if not isinstance(value, dict):
+                raise BadConfig(f"write [{name}.{key}] as a section")
+            _check_keys(f"{name}.{key}", value, inner[key])
+
+
 def _told(section: str, place: tuple[int | str, ...], why: object) -> str:
-    """One mistake; one of several fields together says itself which."""
-    key = str(place[0]) if place else None
-    return f"{why}" if key is None else f"{key if key == DATA_DIR else f'{section}.{key}'}: {why}"
+    """One mistake; where several fields together are wrong, it says itself which."""
+    if not place:
+        return str(why)
+    within = [] if place[0] == DATA_DIR else [section]
+    return f"{'.'.join([*within, *map(str, place)])}: {why}"
 
 
 def _merged(table: Table, flags: Table) -> Table:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from motet.errors import BadConfig
+from motet.service.http.quotas import Quotas
+
 MIB = 1024**2
 
 
@@ -13,6 +16,7 @@ class ServiceSettings:
     """Everything one may choose about the HTTP side. The bounds keep memory bounded whatever arrives."""
 
     data_dir: Path = Path("motet-data")
+    database: str | None = None  # an SQLAlchemy URL, such as postgresql+psycopg://…; None: SQLite in the data folder
     host: str = "127.0.0.1"
     port: int = 8000  # 0: any free one
     api_keys: tuple[str, ...] = ()  # none: open, on loopback only
@@ -22,3 +26,16 @@ class ServiceSettings:
     max_pending_bytes: int = 1024 * MIB  # their bodies
     max_result_bytes: int = 1024 * MIB  # results that are kept
     keep_seconds: float = 900.0  # how long a result is kept once it was read
+    rest_seconds: float = 900.0  # a session that is silent for so long leaves memory; it stands up when it is asked for
+    forget_days: float = 30.0  # a session that is silent for so long is finished
+    drain_seconds: float = 10.0  # how long work in hand may go on once the server is asked to stop
+    tls_cert: Path | None = None  # a certificate chain in PEM, with tls_key: HTTPS instead of HTTP
+    tls_key: Path | None = None
+    quotas: Quotas = Quotas()  # of each tenant that has none of its own
+
+    def __post_init__(self) -> None:
+        """BadConfig where no such port can be, or half of a TLS pair is missing."""
+        if not 0 <= self.port <= 65_535:
+            raise BadConfig(f"there is no port {self.port}: choose one up to 65535, or 0 for any free one")
+        if (self.tls_cert is None) != (self.tls_key is None):
+            raise BadConfig("tls_cert and tls_key belong together: give both, or none")
