@@ -78,6 +78,7 @@ def test_another_environment_replaces_the_common_one() -> None:
         ({"rank": "many"}, "rank: Input should be a valid integer"),
         ({"seed": []}, "empty"),
         ({"experiment": 3}, r"\[\[experiment\]\]"),
+        ({"experiment": []}, r"\[\[experiment\]\]"),
         ({"experiment": [{}, {}]}, "two experiments are called"),
         ({"name": ""}, "name"),
         ({"model": 3}, "model must be a string"),
@@ -99,12 +100,21 @@ def test_a_name_never_leads_out_of_the_folder() -> None:
     ]
 
 
+def test_a_long_name_is_a_folder_that_can_be_made(tmp_path: Path) -> None:
+    (tmp_path / Experiment(name="大" * 300).folder).mkdir()
+    with pytest.raises(BadConfig, match="two experiments are called"):
+        parse({"experiment": [{"name": "a" * 300 + end} for end in "bc"]}, "file")
+
+
 def test_files_that_are_missing_or_torn(tmp_path: Path) -> None:
     with pytest.raises(BadConfig, match="no experiment file"):
         load(tmp_path / "none.toml")
     torn = tmp_path / "torn.toml"
     torn.write_text("rank = = 4")
     with pytest.raises(BadConfig, match="not TOML"):
+        load(torn)
+    torn.write_bytes(b"name = '\xff'")
+    with pytest.raises(BadConfig, match="cannot be read"):
         load(torn)
 
 
