@@ -23,6 +23,11 @@ def nothing() -> None:
     """What happens after most outcomes."""
 
 
+def no_tokens(message: Any) -> int:
+    """What most requests bring."""
+    return 0
+
+
 @dataclass(frozen=True)
 class Outcome:
     """What a request's work gives: the reply, what is written together with it, and what holds once that is safe."""
@@ -45,6 +50,7 @@ class Kind:
     name: str
     read: Callable[[bytes], Any]
     work: Callable[[Any, Accepted], Coroutine[Any, Any, Outcome]]
+    tokens: Callable[[Any], int] = no_tokens  # that a message brings into its tenant's queue
 
 
 @dataclass(eq=False)

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from motet.errors import Busy, Cancelled, MotetError, UserError
+from motet.service.http.lines import Place
 from motet.service.http.settings import ServiceSettings
 
 PROTOBUF = "application/x-protobuf"
@@ -58,6 +59,18 @@ class Promise:
     reply: Reply | None = None
     on_cancel: Callable[[], None] | None = None
     read_at: float | None = None
+    place: Place | None = None  # in its tenant's queue, while it is on its way
+
+    def begin(self) -> None:
+        """Its turn has come: it ends without anything more from its client."""
+        if self.place is not None:
+            self.place.begin()
+
+    def leave_line(self) -> None:
+        """It is on its way no more."""
+        if self.place is not None:
+            self.place.leave()
+            self.place = None
 
 
 class Promises:
@@ -106,12 +119,14 @@ class Promises:
         del self._unread[promise.id]
         self._pending -= 1
         self._pending_bytes -= promise.size
+        promise.leave_line()
         promise.accepted.set()
 
     def fulfil(self, promise: Promise, reply: Reply) -> None:
         """The result is here."""
         promise.reply = reply
         promise.on_cancel = None
+        promise.leave_line()
         if reply.failed is not None:
             self.failures[reply.failed] += 1
         self._pending -= 1

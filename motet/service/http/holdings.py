@@ -7,44 +7,15 @@ is back-pressure: the client is told to come again.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from motet.errors import Busy
+from motet.service.http.lines import Line, Place
 from motet.service.http.quotas import REMEDY, Holding, OverQuota, Quotas
 from motet.service.http.registry import Registry, Run
 
 BODY_BYTES_A_TOKEN = 64  # a request counts as a token for so many bytes at least, whatever it says
-
-
-@dataclass(eq=False)
-class Line:
-    """One tenant's requests on their way."""
-
-    tokens: int = 0
-    requests: int = 0
-    begun: int = 0  # of them: those that will end without anything more from the client
-
-
-@dataclass(eq=False)
-class Place:
-    """One request in its tenant's line."""
-
-    line: Line
-    tokens: int
-    begun: bool = False
-
-    def begin(self) -> None:
-        """Its turn has come. Calling it again is nothing."""
-        if not self.begun:
-            self.begun = True
-            self.line.begun += 1
-
-    def leave(self) -> None:
-        """It is done, or has never been. Once."""
-        self.line.tokens -= self.tokens
-        self.line.requests -= 1
-        self.line.begun -= self.begun
 
 
 class Holdings:
@@ -61,8 +32,9 @@ class Holdings:
         own = self._own(tenant)
         return replace(self._defaults, **own) if own else self._defaults
 
-    def check_run(self, tenant: str) -> None:
-        """OverQuota where one more run is too many."""
+    def check_run(self, tenant: str, generation: int) -> None:
+        """OverQuota where one more run, in the engine of this generation, is too many."""
+        self.check_adapter(tenant, generation)
         self._check(tenant, "runs", _live_runs(self._registry, tenant) + 1)
 
     def check_adapter(self, tenant: str, generation: int) -> None:
@@ -76,12 +48,13 @@ class Holdings:
     def enter(self, tenant: str, tokens: int, size: int) -> Place:
         """A place in the line for a request of `size` bytes.
 
-        Busy: come again. OverQuota: nothing that is in the line will end by itself, so that coming again is no use.
+        Busy: come again. OverQuota: nothing that is in the line will end by itself, so that coming again is no use. Who
+        is told so keeps a place, for no tokens; hence a bound on those too.
         """
         tokens = max(tokens, size // BODY_BYTES_A_TOKEN)
         line, quotas = self._line(tenant), self.quotas(tenant)
         full = line.requests + 1 > quotas.queued_requests or line.tokens + tokens > quotas.queued_tokens
-        if full and line.begun:
+        if full and (line.begun or line.requests >= 2 * quotas.queued_requests):
             raise Busy(
                 f"{line.requests} requests of {line.tokens} tokens are on their way: send this again in a moment"
             )

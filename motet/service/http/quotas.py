@@ -31,7 +31,7 @@ class Quotas:
     runs: int = 1024  # in sessions that are not finished
     resident_adapters: int = 4096  # runs and versions that the engine has in hand
     queued_tokens: int = 8 * 1024**2  # of requests on their way
-    queued_requests: int = 8192
+    queued_requests: int = 4096
     requests_per_second: float = 5000.0
     stored_bytes: int = 256 * GIB  # all checkpoints
 

@@ -142,10 +142,13 @@ def _reopen(service: Service, row: Row) -> None:
     body = service.journal.body(row)
     promise = service.promises.open(row["tenant"], row["id"], len(body), cancellable=isinstance(owner, Sampler))
     accepted = Accepted(kind, owner, row["number"], kind.read(body), promise)
+    promise.place = service.holdings.resume(row["tenant"], kind.tokens(accepted.message))
     promise.accepted.set()
     service.desk.file(accepted)
     if isinstance(owner, Run):
         owner.order.arrive(row["number"], lambda: service.enter_line(owner, accepted))
+    else:
+        promise.begin()
 
 
 # -- files -----------------------------------------------------------------------------------------------------

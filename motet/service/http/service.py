@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from motet.engine.core.requests import DropRun, DropVersion, LoadVersion, Request
 from motet.engine.types import BaseInfo
-from motet.errors import BadRequest, EngineFault, NotFound
+from motet.errors import BadRequest, Busy, EngineFault, NotFound
 from motet.service.catalog.catalog import Catalog
 from motet.service.catalog.changes import Remove, Set
 from motet.service.http.accepted import Accepted, Kind
@@ -25,8 +25,10 @@ from motet.service.http.counters import Usage
 from motet.service.http.desk import Desk
 from motet.service.http.futures import JSON, Promise, Promises
 from motet.service.http.holdings import Holdings
+from motet.service.http.jobs.refusing import OVER_QUOTA
 from motet.service.http.journal import Journal, session_row
 from motet.service.http.links import Links, open_secret
+from motet.service.http.quotas import OverQuota
 from motet.service.http.registry import (
     DEFAULT_PROJECT,
     Checkpoint,
@@ -102,8 +104,7 @@ class Service:
         if known is not None:
             await known.accepted.wait()
         elif run_id not in self.registry.runs:
-            promise = self.promises.make(session.tenant, request_id, size=0)
-            accepted = Accepted(kind, session, 0, message, promise)
+            accepted = self._admit(request_id, kind, session, 0, message, len(body))
             await self._accept(accepted, body)
             self.desk.begin(accepted)
         return {"request_id": request_id, "model_id": run_id}
@@ -113,10 +114,9 @@ class Service:
         number = run.order.number(seq_id)
         request_id = f"{run.id}:{number}"
         if not run.order.knows(number):
-            promise = self.promises.make(run.tenant, request_id, len(body))
+            accepted = self._admit(request_id, kind, run, number, message, len(body))
             run.touched = now()
             run.order.claim(number)
-            accepted = Accepted(kind, run, number, message, promise)
             try:
                 await self._accept(accepted, body)
             except EngineFault:
@@ -147,25 +147,47 @@ class Service:
         if known is not None:
             await known.accepted.wait()
             return known
-        promise = self.promises.make(sampler.tenant, request_id, len(body), cancellable=True)
-        accepted = Accepted(kind, sampler, seq_id, message, promise)
+        accepted = self._admit(request_id, kind, sampler, seq_id, message, len(body))
         await self._accept(accepted, body)
         self.desk.begin(accepted)
-        return promise
+        return accepted.promise
+
+    def _admit(
+        self, request_id: str, kind: Kind, owner: Run | Sampler | Session, number: int, message: Any, size: int
+    ) -> Accepted:
+        """A promise and a place in the tenant's queue. Busy: come again. What never fits is told by its promise."""
+        try:
+            place = self.holdings.enter(owner.tenant, kind.tokens(message), size)
+        except OverQuota as error:
+            kind, message, place = OVER_QUOTA, str(error), self.holdings.resume(owner.tenant, 0)
+        try:
+            promise = self.promises.make(owner.tenant, request_id, size, cancellable=isinstance(owner, Sampler))
+        except Busy:
+            place.leave()
+            raise
+        promise.place = place
+        return Accepted(kind, owner, number, message, promise)
 
     async def _accept(self, accepted: Accepted, body: bytes) -> None:
+        if accepted.kind is OVER_QUOTA:
+            body = accepted.message.encode()
         try:
             await self.journal.accept(accepted, body)
         except EngineFault:
             self.promises.discard(accepted.promise)
             raise
+        if (session := self.registry.sessions.get(accepted.id.partition(":")[0])) is not None:
+            session.seen = now()
         self.desk.file(accepted)
         accepted.promise.accepted.set()
+        if not isinstance(accepted.owner, Run):
+            accepted.promise.begin()
 
     def enter_line(self, run: Run, accepted: Accepted) -> None:
         """It is this request's turn: begin it, or leave it to be begun when its run stands."""
         while run.line and run.line[0].settled.is_set():
             run.line.popleft()
+        accepted.promise.begin()
         accepted.before = run.line[-1] if run.line else None
         run.line.append(accepted)
         if run.generation == self.engine.generation:

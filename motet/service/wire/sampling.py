@@ -50,6 +50,11 @@ def _read_query(body: schemas.Sample, places: int) -> PromptQuery:
     )
 
 
+def count_tokens(body: schemas.Sample) -> int:
+    """How many tokens the prompt brings."""
+    return sum(len(chunk.tokens) for chunk in body.prompt.chunks)
+
+
 def read_prompt(prompt: schemas.ModelInput) -> IntArray:
     """All tokens of a prompt, T int32."""
     kinds = {chunk.type for chunk in prompt.chunks} - {"encoded_text"}

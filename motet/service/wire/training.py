@@ -16,6 +16,7 @@ from motet.service.wire.bounds import check_parts, form_of
 from motet.service.wire.tensors import decode_bytes, decode_tensor, encode_records
 
 FORM = form_of(pb.ForwardBackwardRequest.DESCRIPTOR)
+TOKEN_BYTES = 4
 PER_TOKEN = [name for name in Datum.__dataclass_fields__ if name not in ("tokens", "targets")]
 STABLE_REINFORCE = (
     "its formula is not public: use importance_sampling, ppo or cispo instead "
@@ -36,6 +37,11 @@ def parse_forward_backward(body: bytes) -> Any:
     except DecodeError:
         raise BadRequest("the body is no ForwardBackwardRequest; SDKs before 0.25 sent JSON: use tinker 0.38") from None
     return message
+
+
+def count_tokens(message: Any) -> int:
+    """How many tokens its datums bring."""
+    return sum(len(chunk.encoded_text.tokens) for datum in message.data for chunk in datum.model_input) // TOKEN_BYTES
 
 
 def read_forward_backward(message: Any) -> ForwardBackward:

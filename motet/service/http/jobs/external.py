@@ -6,9 +6,9 @@ import asyncio
 
 from motet.engine.core.requests import DropVersion, Publish, SaveVersion
 from motet.service.http.accepted import Accepted, Kind, Outcome
-from motet.service.http.checkpoints import check_name, expiry, folder_bytes, new_folder
+from motet.service.http.checkpoints import check_name, expiry, new_folder
 from motet.service.http.futures import json_reply
-from motet.service.http.jobs.weights import keep, saving
+from motet.service.http.jobs.weights import keep, saving, weigh
 from motet.service.http.registry import Checkpoint, Run, tinker_path
 from motet.service.http.sealing import read_recipients, seal_folder
 from motet.service.http.service import Service
@@ -33,7 +33,7 @@ async def save_weights_external(service: Service, accepted: Accepted) -> Outcome
         if recipients:
             await asyncio.to_thread(seal_folder, folder, recipients)
         saved = Checkpoint(run, "external_weights", name, folder, {}, expires=expires)
-        saved.size = await asyncio.to_thread(folder_bytes, folder)
+        await weigh(service, saved)
     reply = json_reply({"type": "save_weights_external", "path": path, "size_bytes": saved.size})
     return keep(service, saved, reply)
 

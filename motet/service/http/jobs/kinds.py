@@ -1,6 +1,6 @@
 """All kinds, by name."""
 
-from motet.service.http.jobs import external, loading, sampling, training, weights
+from motet.service.http.jobs import external, loading, refusing, sampling, training, weights
 
-ROOMS = (training, weights, external, loading, sampling)
+ROOMS = (training, weights, external, loading, sampling, refusing)
 KINDS = {kind.name: kind for room in ROOMS for kind in room.KINDS}

@@ -35,5 +35,5 @@ def _count(service: Service, sampler: Sampler, body: schemas.Sample, result: Sam
     service.usage.note(sampler.tenant, session, "sampled", sum(len(one.tokens) for one in result.sequences))
 
 
-KINDS = (Kind("asample", schemas.Sample.model_validate_json, asample),)
+KINDS = (Kind("asample", schemas.Sample.model_validate_json, asample, wire.count_tokens),)
 (ASAMPLE,) = KINDS

@@ -47,6 +47,7 @@ def new_run(service: Service, session: Session, accepted: Accepted, metadata: di
 
 async def add_run(service: Service, session: Session, run: Run, request: CreateRun | LoadRun) -> AdapterShape | None:
     """Register a run while the engine makes it; where it does not come to that, it has never been."""
+    service.holdings.check_run(run.tenant, run.generation)
     service.registry.add_run(session, run)
     with contextlib.ExitStack() as undo:
         undo.callback(service.registry.forget_run, session, run)
@@ -129,7 +130,7 @@ def _lost_gradient(service: Service, run: Run) -> Outcome:
 
 KINDS = (
     Kind("create_model", schemas.CreateModel.model_validate_json, create_model),
-    Kind("forward_backward", wire.parse_forward_backward, forward_backward),
+    Kind("forward_backward", wire.parse_forward_backward, forward_backward, wire.count_tokens),
     Kind("optim_step", schemas.OptimStep.model_validate_json, optim_step),
 )
 CREATE_MODEL, FORWARD_BACKWARD, OPTIM_STEP = KINDS

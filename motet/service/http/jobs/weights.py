@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from motet.engine.core.requests import Publish, SaveRun, SaveVersion
+from motet.engine.core.requests import DropVersion, Publish, SaveRun, SaveVersion
 from motet.engine.types import PublishResult
 from motet.errors import BadRequest
 from motet.service.catalog.changes import Remove
@@ -14,6 +14,7 @@ from motet.service.http.accepted import Accepted, Kind, Outcome
 from motet.service.http.checkpoints import check_name, expiry, folder_bytes, new_folder, remove_folder, run_folder
 from motet.service.http.futures import Reply, json_reply
 from motet.service.http.journal import checkpoint_row, sampler_row, version_row
+from motet.service.http.quotas import OverQuota
 from motet.service.http.registry import Checkpoint, PublishedVersion, Run, Sampler, tinker_path
 from motet.service.http.service import Service
 from motet.service.wire import schemas
@@ -32,7 +33,7 @@ async def save_weights(service: Service, accepted: Accepted) -> Outcome:
         folder = new_folder(service.settings.data_dir, run.id, "weights", name)
         await service.engine.call(SaveRun(run.id, str(folder)))
         saved = Checkpoint(run, "weights", name, folder, body.user_metadata or {}, expires=expires)
-        saved.size = await asyncio.to_thread(folder_bytes, folder)
+        await weigh(service, saved)
     return keep(service, saved, json_reply({"type": "save_weights", "path": path}))
 
 
@@ -43,11 +44,24 @@ def saving(service: Service, run: Run, path: str, overwrite: bool) -> Iterator[N
     stands = before is not None and not before.expired and not overwrite
     if stands or path in run.saving:
         raise BadRequest(f"the checkpoint {path} exists: choose another name, or save_weights with overwrite")
+    if before is None:
+        service.holdings.check_storage(run.tenant)
     run.saving.add(path)
     try:
         yield
     finally:
         run.saving.discard(path)
+
+
+async def weigh(service: Service, saved: Checkpoint) -> None:
+    """Find the size of what was written. OverQuota: its tenant has no room for it, so it is gone again."""
+    saved.size = await asyncio.to_thread(folder_bytes, saved.folder)
+    before = service.registry.checkpoints.get(saved.path)
+    try:
+        service.holdings.check_storage(saved.run.tenant, saved.size - (0 if before is None else before.size))
+    except OverQuota:
+        await asyncio.to_thread(remove_folder, saved.folder)
+        raise
 
 
 def keep(service: Service, saved: Checkpoint, reply: Reply, *versions: PublishedVersion) -> Outcome:
@@ -87,13 +101,18 @@ async def _publish_named(service: Service, run: Run, body: schemas.SaveForSample
         folder = new_folder(service.settings.data_dir, run.id, "sampler_weights", name)
         version = await _publish(service, run, path, str(folder.relative_to(service.settings.data_dir)), False)
         saved = Checkpoint(run, "sampler_weights", name, folder, body.user_metadata or {}, expires=expires)
-        saved.size = await asyncio.to_thread(folder_bytes, folder)
+        try:
+            await weigh(service, saved)
+        except OverQuota:
+            service.let_go(DropVersion(path))
+            raise
     return keep(service, saved, _told(version.result, {"path": path}), version)
 
 
 async def _publish(service: Service, run: Run, name: str, folder: str, nameless: bool) -> PublishedVersion:
     """Turn the run's weights into a version, and write it to a folder (relative to the data folder)."""
     generation = service.engine.generation
+    service.holdings.check_adapter(run.tenant, generation)
     result: PublishResult = await service.engine.call(Publish(run.id, name))
     await service.engine.call(SaveVersion(name, str(service.path(folder))))
     return PublishedVersion(run.id, result, nameless, folder, generation)
