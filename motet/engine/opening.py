@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from functools import partial
 from typing import Literal
 
 from motet.engine.adapters.spill import own_folder
@@ -21,7 +22,9 @@ from motet.engine.sampler.scheduler import Scheduler
 from motet.engine.sampler.stops import StopFinder
 from motet.engine.settings import EngineSettings
 from motet.engine.trainer.trainer import Trainer
-from motet.engine.types import BaseInfo
+from motet.engine.turns.ledger import Ledger
+from motet.engine.turns.policies import POLICIES
+from motet.engine.types import BaseInfo, Lane
 from motet.errors import BadConfig
 
 
@@ -48,7 +51,7 @@ def cache_blocks(config: ModelConfig, cache_bytes: int, item_bytes: int) -> int:
     return blocks
 
 
-def open_backend(settings: EngineSettings, breathe: Callable[[], None]) -> LocalBackend:
+def open_backend(settings: EngineSettings, ledger: Ledger, breathe: Callable[[Lane], None]) -> LocalBackend:
     """Load the base model and make everything around it. NotFound, BadConfig, EngineFault."""
     cores = lane_cores(settings.threads, settings.lanes)
     base = open_base_model(settings.model, settings.dtype, settings.device)
@@ -58,8 +61,8 @@ def open_backend(settings: EngineSettings, breathe: Callable[[], None]) -> Local
     blocks = cache_blocks(config, settings.kv_cache_bytes, decoder.embed.element_size())
     stops = StopFinder(base.token_bytes)
     mixed = "sampling" not in settings.apart
-    scheduler = Scheduler(BlockTable(blocks), store, settings.prompt_rows, settings.max_waiting, mixed)
-    sampler = Sampler(decoder, stops, scheduler, blocks)
+    scheduler = Scheduler(BlockTable(blocks), store, ledger, settings.prompt_rows, settings.max_waiting, mixed)
+    sampler = Sampler(decoder, stops, scheduler, blocks, partial(breathe, "sampling"))
     info = BaseInfo(
         name=settings.model,
         folder=str(base.folder),
@@ -72,13 +75,16 @@ def open_backend(settings: EngineSettings, breathe: Callable[[], None]) -> Local
         base_hash=base.hash,
         fingerprint=fingerprint(base.hash, decoder.dtype, decoder.device),
     )
-    return LocalBackend(info, decoder, store, sampler, Trainer(decoder, breathe), cores, settings.pass_rows)
+    return LocalBackend(
+        info, decoder, store, sampler, Trainer(decoder, partial(breathe, "training")), cores, settings.pass_rows
+    )
 
 
 def open_engine(settings: EngineSettings) -> Engine:
     """A warm engine with a local backend. NotFound, BadConfig, EngineFault where it cannot be."""
-    floor = Floor(exclusive=settings.lanes == "shared")
-    breathe = (lambda: None) if "cores" in settings.apart else (lambda: floor.breathe("training"))
-    backend = open_backend(settings, breathe)
-    queues = Queues(settings.pass_rows, backend.run_ready, mixed="training" not in settings.apart)
-    return Engine(backend, floor, queues)
+    ledger = Ledger(POLICIES[settings.policy](), settings.longest_turn_wait)
+    floor = Floor(settings.lanes == "shared", ledger.budget, ledger.policy.patient)
+    breathe: Callable[[Lane], None] = (lambda lane: None) if "cores" in settings.apart else floor.breathe
+    backend = open_backend(settings, ledger, breathe)
+    queues = Queues(settings.pass_rows, backend.run_ready, ledger, mixed="training" not in settings.apart)
+    return Engine(backend, floor, queues, ledger)

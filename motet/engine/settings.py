@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from motet.engine.types import Dtype
+from motet.engine.types import Dtype, PolicyName
 from motet.errors import BadConfig
 
 GIB = 1024**3
@@ -29,6 +29,8 @@ class EngineSettings:
     host_bytes: int = 4 * GIB  # runs and versions in memory; the least recently used go to disk
     pass_rows: int = 2048  # token budget of one training pass
     prompt_rows: int = 256  # prompt tokens in one sampling step
+    policy: PolicyName = "fair"  # whose turn it is: fair, throughput or first-come
+    longest_turn_wait: float = 30.0  # seconds after which whoever had no turn comes first, under every policy
     max_waiting: int = 4096  # sampling requests in the queue; more are told to come again
     apart: tuple[str, ...] = ()  # for benchmarks: the kinds of sharing (MIXINGS) to give up
 

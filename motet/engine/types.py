@@ -19,6 +19,8 @@ FloatArray = NDArray[np.floating]
 LossName = Literal["cross_entropy", "importance_sampling", "ppo", "cispo", "dro", "gspo"]
 StopReason = Literal["stop", "length"]
 Dtype = Literal["auto", "float32", "bfloat16"]  # auto: a short probe of the machine
+Lane = Literal["sampling", "training"]
+PolicyName = Literal["fair", "throughput", "first-come"]
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,14 @@ class SamplingParams:
     seed: int | None = None  # None: the engine draws one
     stop_tokens: tuple[int, ...] | None = None  # None: the base model's end tokens; () stops never
     stop_strings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Payer:
+    """Whose device time a piece of work takes: a run's where there is one, else a share's (None: the common one)."""
+
+    run: str | None = None
+    share: str | None = None
 
 
 @dataclass(frozen=True)

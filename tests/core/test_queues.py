@@ -9,6 +9,8 @@ import numpy as np
 from motet.engine.core.queues import Pending, Queues, TrainPass
 from motet.engine.core.requests import ForwardBackward, OptimStep
 from motet.engine.trainer.packing import cut_pieces
+from motet.engine.turns.ledger import Ledger
+from motet.engine.turns.policies import Fair, FirstCome, Policy
 from motet.engine.types import AdamW, Datum, Loss
 from motet.errors import BadRequest
 
@@ -29,11 +31,31 @@ def cut(pending: Pending) -> None:
     pending.pieces = cut_pieces(pending.request.data, ROWS)
 
 
+class Lane:
+    """Queues, the ledger that orders them, and a clock that only work moves: a millisecond a row."""
+
+    def __init__(self, policy: Policy, *requests: Pending, longest_wait: float = 1e9) -> None:
+        self.time = 0.0
+        self.ledger = Ledger(policy, longest_wait, now=lambda: self.time)
+        self.queues = Queues(ROWS, lambda run: not run.startswith("on disk"), self.ledger)
+        for request in requests:
+            self.queues.put(request)
+
+    def take(self) -> TrainPass:
+        work = self.queues.next(cut)
+        assert isinstance(work, TrainPass)
+        for item in work.items:
+            seconds = item.piece.rows * 1e-3
+            self.time += seconds
+            self.ledger.charge(item.pending.account, "training", seconds)
+            item.pending.results.append(None)  # type: ignore[arg-type]
+            if len(item.pending.results) == len(item.pending.pieces or ()):
+                self.queues.done(item.pending)
+        return work
+
+
 def make(*requests: Pending) -> Queues:
-    queues = Queues(ROWS, ready=lambda run: True)
-    for request in requests:
-        queues.put(request)
-    return queues
+    return Lane(Fair(), *requests).queues
 
 
 def take_pass(queues: Queues) -> TrainPass:
@@ -55,8 +77,8 @@ def test_one_pass_holds_many_runs() -> None:
 
 
 def test_a_pass_is_full_at_its_budget_and_turns_are_kept() -> None:
-    queues = make(fb("a", [15, 15, 15]), fb("b", [15, 15]))
-    assert [runs_of(take_pass(queues)) for _ in range(5)] == [["a"], ["b"], ["a"], ["b"], ["a"]]
+    lane = Lane(Fair(), fb("a", [15, 15, 15]), fb("b", [15, 15]))
+    assert [runs_of(lane.take()) for _ in range(5)] == [["a"], ["b"], ["a"], ["b"], ["a"]]
 
 
 def test_a_short_request_waits_for_its_own_run_only() -> None:
@@ -97,13 +119,62 @@ def test_a_bad_request_leaves_and_the_rest_goes_on() -> None:
     assert queues.sizes()["train_requests_waiting"] == 1
 
 
+def test_behind_a_bad_request_the_next_one_is_found_at_once() -> None:
+    """Nobody calls a second time: the lane must look again by itself."""
+    bad, after = fb("a", [5]), step("a")
+    queues = make(bad, after)
+    assert queues.next(lambda pending: pending.future.set_exception(BadRequest("no"))) is after
+
+
 def test_a_run_on_disk_is_passed_over() -> None:
-    queues = Queues(ROWS, ready=lambda run: run != "a")
-    queues.put(fb("a", [5]))
-    queues.put(fb("b", [5]))
-    assert runs_of(take_pass(queues)) == ["b"]
+    assert runs_of(take_pass(make(fb("on disk", [5]), fb("b", [5])))) == ["b"]
 
 
 def test_a_piece_larger_than_a_pass_is_a_pass_alone() -> None:
     queues = make(fb("a", [50]), fb("b", [5]))
     assert [runs_of(take_pass(queues)) for _ in range(2)] == [["a"], ["b"]]
+
+
+def passes(lane: Lane, count: int) -> str:
+    return "".join(run for _ in range(count) for run in runs_of(lane.take()))
+
+
+def test_priorities_divide_time_one_to_one_to_two() -> None:
+    lane = Lane(Fair())
+    for run, priority in (("a", 1.0), ("b", 1.0), ("c", 2.0)):
+        lane.ledger.open(run, priority)
+        lane.queues.put(fb(run, [15] * 40))
+    done = passes(lane, 40)
+    assert [done.count(run) for run in "abc"] == [10, 10, 20]
+
+
+def test_cheap_and_costly_requests_get_equal_time_not_equal_turns() -> None:
+    lane = Lane(Fair(), fb("a", [18] * 30), *[fb("b", [12]) for _ in range(40)])
+    done = passes(lane, 25)
+    assert abs(18 * done.count("a") - 12 * done.count("b")) <= 18
+
+
+def test_shares_are_equal_whatever_the_number_of_their_runs() -> None:
+    lane = Lane(Fair())
+    for run, share in (("a", "one"), ("b", "two"), ("c", "two"), ("d", "two")):
+        lane.ledger.open(run, share=share)
+        lane.queues.put(fb(run, [15] * 40))
+    done = passes(lane, 60)
+    assert [done.count(run) for run in "abcd"] == [30, 10, 10, 10]
+
+
+def test_first_come_is_served_alone_until_it_leaves_a_gap() -> None:
+    lane = Lane(FirstCome())
+    lane.ledger.open("a")
+    lane.ledger.open("b")
+    for run in "ba":
+        lane.queues.put(fb(run, [10, 10, 5]))
+    assert passes(lane, 3) == "aab"  # a's second pass has room left, and none of b's rows in it
+    lane.queues.put(fb("a", [10]))
+    assert passes(lane, 2) == "ab"
+
+
+def test_nobody_waits_longer_than_the_bound() -> None:
+    lane = Lane(FirstCome(), fb("a", [15] * 100), fb("b", [15] * 100), longest_wait=0.1)
+    done = passes(lane, 60)
+    assert "b" in done and len(done.split("b")) - 1 == 7  # in 0.9 s, one turn each time that 0.1 s have passed

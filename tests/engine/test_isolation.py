@@ -111,13 +111,17 @@ def same(alone: Story, among: Story) -> None:
         assert torch.equal(among.tensors[key], expected), key
 
 
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_alone_and_among_neighbours(engine_on: Callable, tmp_path: Path, dtype: str) -> None:
+@pytest.mark.parametrize(
+    ("dtype", "policy"),
+    [("float32", "fair"), ("bfloat16", "fair"), ("float32", "first-come")],
+)
+def test_alone_and_among_neighbours(engine_on: Callable, tmp_path: Path, dtype: str, policy: str) -> None:
     shape = AdapterShape(rank=8, unembed=True)
     with engine_on(dtype=dtype) as engine:
         alone = live(engine, "alone", tmp_path / "alone", shape, seed=7, steps=4)
     stop = threading.Event()
-    with engine_on(dtype=dtype, kv_cache_bytes=2 * 1024**2, host_bytes=4 * 1024**2) as engine:
+    small = {"kv_cache_bytes": 2 * 1024**2, "host_bytes": 4 * 1024**2}
+    with engine_on(dtype=dtype, policy=policy, longest_turn_wait=0.5, **small) as engine:
         crowd = [
             threading.Thread(target=bother, args=(engine, i, tmp_path, stop), daemon=True) for i in range(NEIGHBOURS)
         ]

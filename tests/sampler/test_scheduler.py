@@ -15,6 +15,8 @@ from motet.engine.sampler.blocks import BLOCK, BlockTable
 from motet.engine.sampler.prompt import PromptReport
 from motet.engine.sampler.scheduler import Scheduler
 from motet.engine.sampler.sequence import Group
+from motet.engine.turns.ledger import Ledger
+from motet.engine.turns.policies import Fair
 from motet.engine.types import AdapterShape, PromptQuery, SamplingParams
 from motet.errors import BadRequest, Busy
 from tests.tiny import make_tiny_model
@@ -57,7 +59,7 @@ def test_two_versions_that_do_not_fit_side_by_side(store: AdapterStore, mixed: b
     """Both prompts fit at once, the answers to both do not: the second waits, and the first goes on."""
     store.publish(store.create_run("run", AdapterShape(rank=2), 0), "v")
     table, done = BlockTable(8), list[Group]()
-    scheduler = Scheduler(table, store, 256, 16, mixed)
+    scheduler = Scheduler(table, store, Ledger(Fair(), 1e9), 256, 16, mixed)
     scheduler.add(first := group(store, None, done))
     scheduler.add(second := group(store, "v", done))
     run_to_the_end(scheduler)
@@ -67,7 +69,7 @@ def test_two_versions_that_do_not_fit_side_by_side(store: AdapterStore, mixed: b
 
 def test_members_are_born_as_room_is_given_back(store: AdapterStore) -> None:
     table, done = BlockTable(6), list[Group]()
-    scheduler = Scheduler(table, store, 256, 16)
+    scheduler = Scheduler(table, store, Ledger(Fair(), 1e9), 256, 16)
     scheduler.add(group(store, None, done, max_tokens=20, samples=5))
     run_to_the_end(scheduler)
     assert sorted(done[0].finished) == [0, 1, 2, 3, 4]
@@ -76,7 +78,7 @@ def test_members_are_born_as_room_is_given_back(store: AdapterStore) -> None:
 
 def test_who_is_taken_back_or_cannot_go_on_gives_everything_back(store: AdapterStore) -> None:
     table, done = BlockTable(8), list[Group]()
-    scheduler = Scheduler(table, store, 256, 16)
+    scheduler = Scheduler(table, store, Ledger(Fair(), 1e9), 256, 16)
     scheduler.add(faulty := group(store, None, done))
     scheduler.add(waiting := group(store, None, done, max_tokens=100))
     for chunk in scheduler.plan().chunks:
@@ -88,7 +90,7 @@ def test_who_is_taken_back_or_cannot_go_on_gives_everything_back(store: AdapterS
 
 
 def test_what_never_fits_and_what_does_not_fit_now(store: AdapterStore) -> None:
-    scheduler = Scheduler(BlockTable(4), store, 256, max_waiting=1)
+    scheduler = Scheduler(BlockTable(4), store, Ledger(Fair(), 1e9), 256, max_waiting=1)
     with pytest.raises(BadRequest, match="lower max_tokens"):
         scheduler.add(group(store, None, []))
     scheduler.add(group(store, None, [], max_tokens=4))

@@ -137,8 +137,11 @@ class Run:
 class Version:
     """An immutable snapshot for sampling. `number` counts within its run; the hash is of shape and weights."""
 
-    def __init__(self, name: str, number: int, layout: Layout, flat: Tensor, file: Path) -> None:
+    def __init__(
+        self, name: str, number: int, layout: Layout, flat: Tensor, file: Path, run: str | None = None
+    ) -> None:
         self.name = name
+        self.run = run  # that published it in this process
         self.number = number
         self.layout = layout
         self.content_hash = self._hash(layout, flat)

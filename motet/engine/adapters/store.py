@@ -108,11 +108,11 @@ class AdapterStore:
     def publish(self, run: Run, name: str) -> Version:
         """Copy the weights as the kernels read them into a new version, and turn the name to it."""
         run.published += 1
-        return self.add_version(name, run.published, run.layout, run.compute.clone())
+        return self.add_version(name, run.published, run.layout, run.compute.clone(), run.name)
 
-    def add_version(self, name: str, number: int, layout: Layout, flat: Tensor) -> Version:
+    def add_version(self, name: str, number: int, layout: Layout, flat: Tensor, run: str | None = None) -> Version:
         """A version of given weights; one that had the name before ends with its last holder."""
-        version = Version(name, number, layout, flat.to(self._device), self._new_file("version"))
+        version = Version(name, number, layout, flat.to(self._device), self._new_file("version"), run)
         self.residency.add(version)
         with self._lock:
             before = self._versions.get(name)

@@ -11,10 +11,11 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Protocol
 
 from motet.engine.trainer.head import PieceResult
 from motet.engine.trainer.packing import Piece
+from motet.engine.turns.accounts import Account
 from motet.engine.types import (
     AdamW,
     AdapterShape,
@@ -23,6 +24,7 @@ from motet.engine.types import (
     FreshAdapter,
     IntArray,
     JournaledStep,
+    Lane,
     Loss,
     PromptQuery,
     PublishResult,
@@ -56,6 +58,7 @@ class SampleOrder:
     num_samples: int
     query: PromptQuery
     top_sample_logprobs: int
+    share: str | None
     done: Future[SampleResult]
 
 
@@ -68,7 +71,7 @@ class Backend(Protocol):
         """Called once, before the lanes start: `wake` tells them that something is in memory now."""
         ...
 
-    def enter_lane(self, lane: Literal["sampling", "training"]) -> None:
+    def enter_lane(self, lane: Lane) -> None:
         """Called once by each lane's thread before anything else: take the cores that are its own."""
         ...
 
@@ -121,8 +124,8 @@ class Backend(Protocol):
         """File a request; its future is resolved by a later step. BadRequest, NotFound, Busy."""
         ...
 
-    def sample_step(self) -> bool:
-        """One step over every live sequence. False where there was nothing to do."""
+    def sample_step(self) -> dict[Account, int]:
+        """One step over the live sequences whose turn it is: the rows of each account in it. None: nothing to do."""
         ...
 
     def cancel_sample(self, done: Future[SampleResult]) -> None: ...

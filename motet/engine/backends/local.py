@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future, InvalidStateError
 from pathlib import Path
-from typing import Literal
 
 import torch
 
@@ -32,6 +31,7 @@ from motet.engine.trainer.optimizer import adamw_step, gradient_norm
 from motet.engine.trainer.packing import Piece, cut_pieces
 from motet.engine.trainer.results import merge_results
 from motet.engine.trainer.trainer import PassPart, Trainer
+from motet.engine.turns.accounts import Account
 from motet.engine.types import (
     AdamW,
     AdapterShape,
@@ -39,7 +39,9 @@ from motet.engine.types import (
     Datum,
     FreshAdapter,
     JournaledStep,
+    Lane,
     Loss,
+    Payer,
     PublishResult,
     RunState,
     SampleResult,
@@ -76,7 +78,7 @@ class LocalBackend:
     def attach(self, wake: Callable[[], None]) -> None:
         self._store.residency.on_ready = wake
 
-    def enter_lane(self, lane: Literal["sampling", "training"]) -> None:
+    def enter_lane(self, lane: Lane) -> None:
         cores = self._lane_cores[lane]
         torch.set_num_threads(len(cores))
         os.sched_setaffinity(0, cores)
@@ -178,6 +180,7 @@ class LocalBackend:
         check_query(order.query, len(order.prompt), info.vocabulary)
         room = info.context - len(order.prompt)
         seed = secrets.randbits(63) if params.seed is None else params.seed
+        version = None if order.version is None else self._store.acquire(order.version)
         group = Group(
             prompt=order.prompt,
             params=params,
@@ -186,10 +189,11 @@ class LocalBackend:
             max_tokens=room if params.max_tokens is None else min(params.max_tokens, room),
             stop_tokens=frozenset(info.end_tokens if params.stop_tokens is None else params.stop_tokens),
             stop_bytes=tuple(stop.encode() for stop in params.stop_strings),
-            version=None if order.version is None else self._store.acquire(order.version),
+            version=version,
             report=PromptReport(order.query, order.prompt, params.temperature, seed, info.vocabulary),
             top_sample=order.top_sample_logprobs,
             on_done=lambda group: self._sampled(group, order.done),
+            payer=Payer(None if version is None else version.run, order.share),
         )
         try:
             self._sampler.scheduler.add(group)
@@ -198,7 +202,7 @@ class LocalBackend:
             raise
         self._groups[order.done] = group
 
-    def sample_step(self) -> bool:
+    def sample_step(self) -> dict[Account, int]:
         return self._sampler.step()
 
     def cancel_sample(self, done: Future[SampleResult]) -> None:

@@ -8,17 +8,17 @@ every open future failing clearly: whoever owns the process starts it again.
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from enum import Enum, auto
+from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any
 
 from motet.engine.backends.base import Backend, PieceResult, SampleOrder, TrainPart
 from motet.engine.core.answers import answer, fail, resolve
 from motet.engine.core.filework import FileWork
-from motet.engine.core.floor import Floor, Lane
+from motet.engine.core.floor import Floor
 from motet.engine.core.queues import PassItem, Pending, Queues, TrainPass
 from motet.engine.core.requests import (
     CreateRun,
@@ -26,6 +26,7 @@ from motet.engine.core.requests import (
     DropVersion,
     ForwardBackward,
     LoadVersion,
+    NewRun,
     OptimStep,
     Publish,
     Request,
@@ -33,6 +34,8 @@ from motet.engine.core.requests import (
     SaveVersion,
     Stats,
 )
+from motet.engine.turns.ledger import Ledger
+from motet.engine.types import Lane
 from motet.errors import EngineGone, MotetError
 
 
@@ -46,11 +49,12 @@ class Signal(Enum):
 class Engine:
     """One warm base model and everybody's runs on it."""
 
-    def __init__(self, backend: Backend, floor: Floor, queues: Queues) -> None:
+    def __init__(self, backend: Backend, floor: Floor, queues: Queues, ledger: Ledger) -> None:
         self.info = backend.info
         self._backend = backend
         self._floor = floor
         self._queues = queues
+        self._ledger = ledger
         self._files = FileWork(backend, queues, self._stop)
         self._orders: SimpleQueue[SampleOrder | Future[Any] | Signal] = SimpleQueue()  # a future: cancel it
         self._open: set[Future[Any]] = set()
@@ -84,8 +88,19 @@ class Engine:
         elif isinstance(request, DropVersion | Stats):
             answer(future, lambda: self._short(request))
         else:
+            if isinstance(request, NewRun | DropRun):
+                future.add_done_callback(partial(self._keep_accounts, request))
             self._queues.put(Pending(request, future))
         return future
+
+    def _keep_accounts(self, request: NewRun | DropRun, future: Future[Any]) -> None:
+        """A run that came to be has an account, one that went has none."""
+        if future.cancelled() or future.exception() is not None:
+            return
+        if isinstance(request, DropRun):
+            self._ledger.close(request.run)
+        else:
+            self._ledger.open(request.run, request.priority, request.share, request.share_priority)
 
     def cancel(self, future: Future[Any]) -> None:
         """Take a sampling request back; what it holds is free after the next step. Others are not cancelled."""
@@ -108,7 +123,13 @@ class Engine:
         for lane, clock in self._floor.clocks.items():
             times[f"{lane}_busy_seconds"] = clock.busy
             times[f"{lane}_longest_wait_seconds"] = clock.longest_wait
-        return {**self._backend.stats(), **self._queues.sizes(), **self._files.sizes(), **times}
+        return {
+            **self._backend.stats(),
+            **self._queues.sizes(),
+            **self._files.sizes(),
+            **times,
+            **self._ledger.seconds(),
+        }
 
     # -- lanes -------------------------------------------------------------------------------------------------
 
@@ -149,13 +170,15 @@ class Engine:
 
     def _do_short(self, work: Pending) -> None:
         with self._floor.held("training"):
+            began = self._floor.worked("training")
             answer(work.future, lambda: self._short(work.request))
+            self._ledger.charge(work.account, "training", self._floor.worked("training") - began)
         self._queues.done(work)
 
     def _sampling_lane(self) -> None:
         while self._take_orders():
             with self._floor.held("sampling"):
-                self._stepping = self._backend.sample_step()
+                self._step()
 
     # -- training ----------------------------------------------------------------------------------------------
 
@@ -168,11 +191,13 @@ class Engine:
             fail(pending.future, error)
 
     def _run_pass(self, work: TrainPass) -> None:
-        began = time.perf_counter()
+        began = self._floor.worked("training")
         results = self._backend.train([_part(item) for item in work.items], work.backward)
-        seconds_a_row = (time.perf_counter() - began) / sum(item.piece.rows for item in work.items)
+        seconds_a_row = (self._floor.worked("training") - began) / sum(item.piece.rows for item in work.items)
         for item, result in zip(work.items, results, strict=True):
-            item.pending.seconds += seconds_a_row * item.piece.rows
+            seconds = seconds_a_row * item.piece.rows
+            item.pending.seconds += seconds
+            self._ledger.charge(item.pending.account, "training", seconds)
             self._deliver(item, result)
 
     def _deliver(self, item: PassItem, result: PieceResult) -> None:
@@ -221,6 +246,15 @@ class Engine:
             elif isinstance(order, Future):
                 self._backend.cancel_sample(order)
 
+    def _step(self) -> None:
+        """One step; each account pays for its rows."""
+        began = self._floor.worked("sampling")
+        rows = self._backend.sample_step()
+        seconds = self._floor.worked("sampling") - began
+        for account, count in rows.items():
+            self._ledger.charge(account, "sampling", seconds * count / sum(rows.values()))
+        self._stepping = bool(rows)
+
     def _begin(self, order: SampleOrder) -> None:
         try:
             self._backend.begin_sample(order)
@@ -242,5 +276,6 @@ def _order(request: Sample, future: Future[Any]) -> SampleOrder:
         request.num_samples,
         request.query,
         request.top_sample_logprobs,
+        request.share,
         future,
     )

@@ -1,4 +1,4 @@
-"""A queue for every run, and what the training lane should do next: order within a run, freedom between runs."""
+"""A queue for every run, and what the training lane should do next: order within a run, turns between runs."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ from typing import Any
 
 from motet.engine.backends.base import Piece, PieceResult
 from motet.engine.core.requests import ForwardBackward, TrainRequest
+from motet.engine.turns.accounts import Account
+from motet.engine.turns.ledger import Ledger
+from motet.engine.types import Payer
 
 
 @dataclass(eq=False)
@@ -22,7 +25,8 @@ class Pending:
     pieces: list[Piece] | None = None
     begun: int = 0  # pieces that are in a pass or through it
     results: list[PieceResult] = field(default_factory=list)
-    seconds: float = 0.0  # its share of the passes it was in, by rows
+    seconds: float = 0.0  # of device time: its part of the passes it was in, by rows
+    account: Account = field(default_factory=Account)  # who pays; set by the queues
     away: bool = False  # a file is read or written for it: its run waits
     journaled: bool = False  # an OptimStep's gradient stands on disk
 
@@ -44,18 +48,20 @@ class TrainPass:
 
 
 class Queues:
-    """Runs are served in turn: whoever has waited longest since its last turn comes first."""
+    """Runs are served in the order of the ledger; a pass is filled up with the next ones where its policy says so."""
 
-    def __init__(self, pass_rows: int, ready: Callable[[str], bool], mixed: bool = True) -> None:
+    def __init__(self, pass_rows: int, ready: Callable[[str], bool], ledger: Ledger, mixed: bool = True) -> None:
         self._pass_rows = pass_rows
         self._ready = ready
-        self._mixed = mixed  # a pass holds many runs; off in benchmarks only
-        self._runs: dict[str, deque[Pending]] = {}  # in the order of turns
+        self._ledger = ledger
+        self._mixed = mixed and ledger.policy.fills_passes  # a pass holds many runs; `mixed` is off in benchmarks only
+        self._runs: dict[str, deque[Pending]] = {}
         self._changed = threading.Condition()
         self._closed = False
 
     def put(self, pending: Pending) -> None:
         with self._changed:
+            pending.account = self._ledger.begin(Payer(pending.request.run), "training")
             self._runs.setdefault(pending.request.run, deque()).append(pending)
             self._changed.notify_all()
 
@@ -73,8 +79,11 @@ class Queues:
         with self._changed:
             return {
                 "runs_waiting": sum(1 for queue in self._runs.values() if queue),
-                "train_requests_waiting": sum(len(queue) for queue in self._runs.values()),
+                "train_requests_waiting": self._waiting(),
             }
+
+    def _waiting(self) -> int:
+        return sum(len(queue) for queue in self._runs.values())
 
     def next(self, cut: Callable[[Pending], None]) -> Pending | TrainPass | None:
         """Wait for work: one short request, or a pass. None: the queues are closed.
@@ -83,19 +92,18 @@ class Queues:
         """
         with self._changed:
             while not self._closed:
+                waiting = self._waiting()
                 work = self._short_request() or self._pass(cut)
                 if work is not None:
                     return work
-                self._changed.wait()
+                if self._waiting() == waiting:  # else bad requests have left, and what stood behind them is next
+                    self._changed.wait()
             return None
 
     def done(self, pending: Pending) -> None:
         """A request is over: it leaves the head of its queue."""
         with self._changed:
-            queue = self._runs[pending.request.run]
-            queue.remove(pending)
-            if not queue:
-                del self._runs[pending.request.run]
+            self._remove(pending)
             self._changed.notify_all()
 
     def back(self, pending: Pending) -> None:
@@ -104,11 +112,20 @@ class Queues:
             pending.away = False
             self._changed.notify_all()
 
+    def _remove(self, pending: Pending) -> None:
+        queue = self._runs[pending.request.run]
+        queue.remove(pending)
+        if not queue:
+            del self._runs[pending.request.run]
+        self._ledger.end(pending.account, "training")
+
     # -- the choice --------------------------------------------------------------------------------------------
 
     def _heads(self) -> list[Pending]:
         """The first request of every run that is in memory and waits for no file, in the order of turns."""
-        return [queue[0] for run, queue in self._runs.items() if queue and not queue[0].away and self._ready(run)]
+        firsts = [queue[0] for run, queue in self._runs.items() if not queue[0].away and self._ready(run)]
+        heads = {first.account: first for first in firsts}
+        return [heads[account] for account in self._ledger.order(heads, "training")]
 
     def _short_request(self) -> Pending | None:
         """Creation, optimizer step, publish, and so on: done at once, since others may wait for it."""
@@ -133,8 +150,6 @@ class Queues:
                     break
             if items and not self._mixed:
                 break
-        for run in {item.pending.request.run: None for item in items}:
-            self._runs[run] = self._runs.pop(run)  # it has had its turn
         return TrainPass(items, bool(backward)) if items else None
 
     def _same_kind(self, run: str, backward: bool) -> list[Pending]:
@@ -150,7 +165,7 @@ class Queues:
         if pending.pieces is None:
             cut(pending)
         if pending.pieces is None:
-            self._runs[pending.request.run].remove(pending)
+            self._remove(pending)
             return False
         return True
 

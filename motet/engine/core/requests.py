@@ -20,10 +20,26 @@ from motet.engine.types import (
     SamplingParams,
     SavedRun,
 )
+from motet.errors import BadRequest
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """What a new run may have of device time while others want it too."""
+
+    priority: float = 1.0  # against the other runs of its share
+    share: str | None = None  # a group of runs, which divides with the other groups; None: the common one
+    share_priority: float = 1.0  # of that group; the last one told counts
+
+    def __post_init__(self) -> None:
+        """BadRequest where a priority is no positive number."""
+        for name, value in (("priority", self.priority), ("share_priority", self.share_priority)):
+            if not 0 < value < float("inf"):
+                raise BadRequest(f"{name} is {value}: choose a number above 0; 2 is twice the device time of 1")
 
 
 @dataclass(frozen=True)
-class CreateRun:
+class CreateRun(Claim):
     """A new run with fresh weights. Gives None. BadRequest: rank out of bounds, name taken."""
 
     run: str
@@ -74,7 +90,7 @@ class SaveRun:
 
 
 @dataclass(frozen=True)
-class LoadRun:
+class LoadRun(Claim):
     """A new run from a folder that SaveRun wrote. Gives AdapterShape. NotFound: no such folder."""
 
     run: str
@@ -83,7 +99,7 @@ class LoadRun:
 
 
 @dataclass(frozen=True)
-class RestoreRun:
+class RestoreRun(Claim):
     """A run as it was: from its origin, the journaled steps taken again in order. Gives RunState.
 
     NotFound: no such folder. EngineFault: a file is torn, missing or of another shape. Then no run is made.
@@ -136,6 +152,7 @@ class Sample:
     num_samples: int = 1
     query: PromptQuery = PromptQuery()
     top_sample_logprobs: int = 0
+    share: str | None = None  # who pays where the version's run is not there to
 
 
 @dataclass(frozen=True)
@@ -143,5 +160,6 @@ class Stats:
     """Counters and gauges of the engine. Gives dict[str, float]."""
 
 
-TrainRequest = CreateRun | ForwardBackward | OptimStep | Publish | SaveRun | LoadRun | RestoreRun | DropRun
+NewRun = CreateRun | LoadRun | RestoreRun
+TrainRequest = NewRun | ForwardBackward | OptimStep | Publish | SaveRun | DropRun
 Request = TrainRequest | SaveVersion | LoadVersion | DropVersion | Sample | Stats

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -38,11 +39,12 @@ def lora_batch(adapters: list[AdapterTensors | None], bounds: np.ndarray) -> Lor
 
 
 class Runner:
-    """Holds the pool of cached keys and values, and the decoder that fills it."""
+    """Holds the pool of cached keys and values, and the decoder that fills it. `breathe` is called between layers."""
 
-    def __init__(self, decoder: Decoder, blocks: int) -> None:
+    def __init__(self, decoder: Decoder, blocks: int, breathe: Callable[[], None] = lambda: None) -> None:
         config = decoder.config
         self.decoder = decoder
+        self._breathe = breathe
         self.pool = KVPool(
             config.layers, blocks, config.kv_heads, config.head_width, decoder.dtype, decoder.device, BLOCK
         )
@@ -89,12 +91,14 @@ class Runner:
         x_ND = self.decoder.embedded(tokens_N.to(device))
         positions_N, places_N = positions_N.to(device), places_N.to(device)
         for index in range(self.decoder.config.layers):
+            self._breathe()
             x_ND = self.decoder.layer(index, x_ND, positions_N, attend, lora)
         return self.decoder.normed(x_ND)
 
     @torch.no_grad()
     def logits(self, rows: Rows, chosen: np.ndarray) -> Tensor:
         """Logits (len(chosen), V) of some of the rows, which must be in ascending order."""
+        self._breathe()
         lora = rows.lora
         if lora is not None:
             bounds = np.searchsorted(chosen, lora.bounds)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -18,6 +19,7 @@ from motet.engine.sampler.scheduler import Scheduler
 from motet.engine.sampler.sequence import Sequence
 from motet.engine.sampler.stops import StopFinder
 from motet.engine.sampler.uniform import uniforms
+from motet.engine.turns.accounts import Account
 from motet.engine.types import StopReason
 from motet.errors import BadRequest
 
@@ -45,25 +47,26 @@ class _Draws(NamedTuple):
 class Sampler:
     """Everything that lives is stepped together; a request's numbers depend on nothing but the request."""
 
-    def __init__(self, decoder: Decoder, stops: StopFinder, scheduler: Scheduler, blocks: int) -> None:
+    def __init__(
+        self, decoder: Decoder, stops: StopFinder, scheduler: Scheduler, blocks: int, breathe: Callable[[], None]
+    ) -> None:
         self.counts = SamplerCounts()
         self.scheduler = scheduler
-        self._runner = Runner(decoder, blocks)
+        self._runner = Runner(decoder, blocks, breathe)
         self._stops = stops
 
-    def step(self) -> bool:
-        """One step over everything that can run. False where nothing could."""
+    def step(self) -> dict[Account, int]:
+        """One step over whatever has its turn. Gives the rows that each account had in it; none: nothing could run."""
         plan = self.scheduler.plan()
         self._runner.copy(plan.copies)
         if not plan.chunks:
-            return False
+            return {}
         rows = self._runner.run(plan.chunks)
         for chunk in rows.chunks:
             self.scheduler.advance(chunk)
         self._score_prompts(rows)
         self._draw_tokens(rows)
-        self._count(rows)
-        return True
+        return self._count(rows)
 
     # -- what the rows give ------------------------------------------------------------------------------------
 
@@ -129,10 +132,14 @@ class Sampler:
                 offsets = np.arange(start, min(start + SCORE_ROWS, chunk.count))
                 report.note(chunk.start + start + 1, self._runner.logits(rows, rows.bounds[i] + offsets))
 
-    def _count(self, rows: Rows) -> None:
+    def _count(self, rows: Rows) -> dict[Account, int]:
         self.counts.steps += 1
+        shares: dict[Account, int] = {}
         for chunk in rows.chunks:
             if chunk.draws:
                 self.counts.decoded_tokens += 1
             else:
                 self.counts.prompt_tokens += chunk.count
+            account = chunk.sequence.group.account
+            shares[account] = shares.get(account, 0) + chunk.count
+        return shares

@@ -1,19 +1,22 @@
 """Which tokens run next: policy only, no tensors.
 
 A request's prompt is run once, by its *lead*; then its samples, the *members*, are born, sharing the lead's blocks.
-Every living member runs its one next token in every step; what is left of the row budget goes to leads. A member is
-born only when all blocks that it may ever need are promised to it, so that nobody is thrown out in the middle.
+A step runs the one next token of living members, and what the row budget lets in of prompts. The ledger says whose
+requests come first, to begin and in a step; the others join up to the rows that the policy allows. A member is born
+only when all blocks that it may ever need are promised to it, so that nobody is thrown out in the middle.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 
 import numpy as np
 
 from motet.engine.adapters.store import AdapterStore
 from motet.engine.sampler.blocks import BLOCK, BlockTable, chain
 from motet.engine.sampler.sequence import BlockCopy, Chunk, Group, Sequence, StepPlan
+from motet.engine.turns.ledger import Ledger
 from motet.errors import BadRequest, Busy, EngineFault
 
 
@@ -26,10 +29,17 @@ class Scheduler:
     """Admits groups, hands out blocks, and says which chunks make the next step."""
 
     def __init__(
-        self, table: BlockTable, store: AdapterStore, max_prompt_rows: int, max_waiting: int, mixed: bool = True
+        self,
+        table: BlockTable,
+        store: AdapterStore,
+        ledger: Ledger,
+        max_prompt_rows: int,
+        max_waiting: int,
+        mixed: bool = True,
     ) -> None:
         self._table = table
         self._store = store
+        self._ledger = ledger
         self._max_prompt_rows = max_prompt_rows  # in one step
         self._max_waiting = max_waiting
         self._mixed = mixed  # one step holds the sequences of every version; off in benchmarks only
@@ -49,6 +59,7 @@ class Scheduler:
             raise Busy(f"{len(self._waiting)} sampling requests are waiting already: send this one again later")
         group.unborn = group.num_samples
         group.digests = chain(group.owner, group.prompt[:-1])
+        group.account = self._ledger.begin(group.payer, "sampling")
         self._waiting.append(group)
 
     def idle(self) -> bool:
@@ -69,18 +80,43 @@ class Scheduler:
         """The next step; without chunks where nothing can run."""
         self._drop_hopeless()
         self._admit()
+        self._active = self._in_turn(self._active) if self._mixed else self._active
         copies = [copy for group in self._active for copy in self._give_birth(group)]
-        groups = self._active if self._mixed else self._of_one_version()
-        chunks = [Chunk(s, len(s.tokens) - 1, 1) for group in groups for s in group.living]
-        room = self._max_prompt_rows
-        for group in groups:
-            count = min(room, self._prompt_left(group))
-            if count > 0 and group.lead is not None:
-                chunks.append(Chunk(group.lead, group.lead.cached, count))
-                room -= count
+        able = [group for group in self._active if group.living or self._prompt_left(group)]
+        groups = able if self._mixed else self._of_one_version(able)
+        chunks = [*self._next_tokens(groups), *self._prompts(groups)]
         for chunk in chunks:
             self._take_blocks(chunk)
         return StepPlan(copies, chunks)
+
+    def _in_turn(self, groups: Iterable[Group]) -> list[Group]:
+        """Whose turn it is first; those of one account in the order that they had."""
+        places = {account: i for i, account in enumerate(self._ledger.order({g.account for g in groups}, "sampling"))}
+        return sorted(groups, key=lambda group: places[group.account])
+
+    def _next_tokens(self, groups: list[Group]) -> list[Chunk]:
+        """One row for each member: all of whoever comes first, and of others as long as the step is not full."""
+        chunks: list[Chunk] = []
+        for group in groups:
+            room = self._ledger.policy.step_rows - len(chunks)
+            if group.account is groups[0].account:
+                room = len(group.living)
+            chunks += [Chunk(member, len(member.tokens) - 1, 1) for member in group.living[: max(room, 0)]]
+        return chunks
+
+    def _prompts(self, groups: list[Group]) -> list[Chunk]:
+        """Pieces of prompts, up to the row budget; of others than the first no more than the policy lets in."""
+        chunks: list[Chunk] = []
+        taken = 0
+        for group in groups:
+            most = self._max_prompt_rows
+            if group.account is not groups[0].account:
+                most = min(most, self._ledger.policy.step_rows)
+            count = min(most - taken, self._prompt_left(group))
+            if count > 0 and group.lead is not None:
+                chunks.append(Chunk(group.lead, group.lead.cached, count))
+                taken += count
+        return chunks
 
     def advance(self, chunk: Chunk) -> None:
         """The rows of a chunk have been run: their keys stand, and full blocks can be found by others."""
@@ -107,9 +143,8 @@ class Scheduler:
         """A version is gone; so are its prefixes."""
         self._table.forget_owner(owner)
 
-    def _of_one_version(self) -> list[Group]:
+    def _of_one_version(self, able: list[Group]) -> list[Group]:
         """The groups of the version whose turn it is, of those that have something to run: versions take turns."""
-        able = [group for group in self._active if group.living or self._prompt_left(group)]
         chosen = [group for group in able if group.owner == able[0].owner]
         self._active = [group for group in self._active if group not in chosen] + chosen
         return chosen
@@ -131,16 +166,17 @@ class Scheduler:
         return self._promised + blocks <= self._table.blocks
 
     def _admit(self) -> None:
-        """Begin what can begin, in order of arrival; a request that waits for space holds back those behind it."""
+        """Begin what can begin, in the order of turns; a request that waits for space holds back those behind it."""
         begun = {d for group in self._active if group.lead is not None for d in group.digests}
         held: list[Group] = []
+        self._waiting = deque(self._in_turn(self._waiting))
         while self._waiting and self._fits(self._lead_blocks(self._waiting[0]) + self._member_blocks(self._waiting[0])):
             group = self._waiting.popleft()
             try:
                 may_begin = self._may_begin(group, begun)
             except EngineFault as fault:  # its version was lost: it fails alone
                 group.fault = fault
-                group.on_done(group)
+                self._leave(group)
                 continue
             if may_begin:
                 begun.update(group.digests)
@@ -207,7 +243,7 @@ class Scheduler:
         """Requests that were taken back, or that cannot go on."""
         for group in [g for g in self._waiting if g.cancelled]:
             self._waiting.remove(group)
-            group.on_done(group)
+            self._leave(group)
         for group in [g for g in self._active if g.cancelled or g.fault is not None]:
             if group.lead is not None:
                 self._release(group.lead)
@@ -220,4 +256,8 @@ class Scheduler:
     def _end(self, group: Group) -> None:
         self._active.remove(group)
         self._promised -= self._lead_blocks(group)
+        self._leave(group)
+
+    def _leave(self, group: Group) -> None:
+        self._ledger.end(group.account, "sampling")
         group.on_done(group)

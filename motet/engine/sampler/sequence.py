@@ -10,7 +10,8 @@ import numpy as np
 from motet.engine.adapters.run import Version
 from motet.engine.ops.lora import AdapterTensors
 from motet.engine.sampler.prompt import PromptReport
-from motet.engine.types import IntArray, SampledSequence, SamplingParams, StopReason, TopLogprobs
+from motet.engine.turns.accounts import Account
+from motet.engine.types import IntArray, Payer, SampledSequence, SamplingParams, StopReason, TopLogprobs
 from motet.errors import MotetError
 
 BASE_OWNER = "base"
@@ -54,6 +55,8 @@ class Group:
     report: PromptReport
     top_sample: int
     on_done: Callable[[Group], None]
+    payer: Payer = Payer()
+    account: Account = field(default_factory=Account)  # the payer's; set by the scheduler
     digests: list[bytes] = field(default_factory=list)  # of the prompt's full blocks, its last token left out
     lead: Sequence | None = None  # runs the prompt; its blocks are what the members share
     unborn: int = 0  # members that wait for the lead, or for space

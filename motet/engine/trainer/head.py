@@ -6,7 +6,7 @@ losses that must see a whole datum: those take a second round over the logits.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -54,14 +54,16 @@ class Head:
         self._gradient = np.zeros(len(self._targets))
         self.gradient = torch.zeros_like(hidden_ND)
 
-    def run(self, backward: bool) -> PieceResult:
-        """Fill in everything, chunk by chunk."""
+    def run(self, backward: bool, breathe: Callable[[], None] = lambda: None) -> PieceResult:
+        """Fill in everything, chunk by chunk; `breathe` is called between two of them."""
         whole = self._rule.whole_datum
         for rows in self._chunks():
+            breathe()
             self._score(rows, backward=backward and not whole)
         if whole:
             self._note(slice(None), self._rule(self._p, self._terms, self._loss.config))
             for rows in self._chunks() if backward else ():
+                breathe()
                 self._push_back(rows, self._logits(rows))
         return self._result()
 

@@ -66,10 +66,7 @@ class Trainer:
             Head(self._decoder, hidden.detach()[start:stop], part.adapter, part.piece, part.loss)
             for part, start, stop in zip(parts, packed.bounds, packed.bounds[1:], strict=False)
         ]
-        results = []
-        for head in heads:
-            results.append(head.run(backward))
-            self._breathe()
+        results = [head.run(backward, self._breathe) for head in heads]
         if backward:
             self._backward(stations, torch.cat([head.gradient for head in heads]))
         return results
