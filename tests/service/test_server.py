@@ -254,12 +254,9 @@ def test_the_engine_is_started_again_when_it_dies(model: Path, tmp_path: Path) -
         run, sampler = client.run(), client.sampler()
         long = sample(client, sampler, 0, sampling_params={"max_tokens": 500, "stop": []}, num_samples=64)
         os.kill(engine_process(server.pid), signal.SIGKILL)
-        failed = client.read(long).json()
-        assert failed["category"] == "server" and "ended" in failed["error"]
         assert client.http.get("/api/v1/healthz").status_code == 200
-        wait_until(lambda: client.http.get("/motet/v1/stats").status_code == 200)
-        lost = client.read(client.train(run, 1).json()).json()
-        assert lost["category"] == "server" and "started again" in lost["error"]
+        assert client.read(long).headers["content-type"] == PROTOBUF  # drawn by the next one
+        assert client.read(client.train(run, 1).json()).headers["content-type"] == PROTOBUF
         assert client.read(sample(client, sampler, 1)).headers["content-type"] == PROTOBUF
         assert client.read(client.train(client.run(), 1).json()).headers["content-type"] == PROTOBUF
 
