@@ -278,10 +278,10 @@ def test_what_keeps_a_server_from_starting_is_said(address: str, tmp_path: Path)
     missing = serve("--model", str(tmp_path / "nowhere"), "--port", "0", "--data-dir", str(tmp_path / "data"))
     assert missing.returncode == 2 and missing.stdout == ""
     assert "error:" in missing.stderr and "nowhere" in missing.stderr and "Traceback" not in missing.stderr
-    taken = serve("--port", address.rpartition(":")[2])
+    taken = serve("--port", address.rpartition(":")[2], "--data-dir", str(tmp_path / "data"))
     assert taken.returncode == 2 and "choose another --port" in taken.stderr
-    open_wide = serve("--host", "0.0.0.0", "--port", "0")
-    assert open_wide.returncode == 2 and "--api-key" in open_wide.stderr
+    open_wide = serve("--host", "0.0.0.0", "--port", "0", "--data-dir", str(tmp_path / "data"))
+    assert open_wide.returncode == 2 and "motet keys create" in open_wide.stderr
 
 
 def test_the_services_process_imports_no_torch() -> None:
