@@ -175,6 +175,8 @@ def test_status_shows_a_frame(server: Server, client: Client) -> None:
     assert "others" in frame.stdout
     assert "their run" not in frame.stdout and hidden not in frame.stdout
     told = client.http.get("/motet/v1/status").json()
+    assert [run["device_seconds"] > 0 for run in told["runs"]] == [True], "it has taken a step"
+    assert hidden not in json.dumps([told, client.http.get("/motet/v1/stats").json()])
     assert [(one["tenant"] == "others", one["runs"]) for one in told["tenants"]] == [(False, 1), (True, 1)]
 
 

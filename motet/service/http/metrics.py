@@ -1,23 +1,23 @@
 """What Prometheus reads: counters of the service, and the engine's own numbers as they were last told.
 
-Every number of the engine's Stats is there as `motet_engine_NAME`; docs/operation.md tells them all.
+Every number of the engine's Stats is there as `motet_engine_NAME`, but for those of single runs, which are for their
+owners alone. docs/operation.md tells them all.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterator
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from motet.engine.core.requests import ForwardBackward, Publish, Request, Sample, Stats
+from motet.engine.core.requests import ForwardBackward, Publish, Request, Sample
 from motet.errors import MotetError
 from motet.service.http.logs import Served
-from motet.service.http.service import EngineDoor, Service
+from motet.service.http.reading import EngineReading
+from motet.service.http.service import Service
 
-ANSWER_SECONDS = 1.0  # how long the engine's numbers are waited for
 HTTP_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 ENGINE_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
 COUNTED = {  # those of the engine's Stats that only grow
@@ -91,30 +91,6 @@ class Meters:
         self._engine_errors.labels(type(request).__name__, type(error).__name__).inc()
 
 
-class EngineReading:
-    """The engine's numbers as they were last told. Asking for them never takes longer than a second."""
-
-    def __init__(self, engine: EngineDoor) -> None:
-        self.values: dict[str, float] = {}
-        self.up = False  # it answered in time when it was last asked
-        self._engine = engine
-        self._asking: asyncio.Task[bool] | None = None
-
-    async def refresh(self) -> None:
-        """Ask, or go on waiting for an answer that was asked for before."""
-        if self._asking is None or self._asking.done():
-            self._asking = asyncio.create_task(self._ask())
-        await asyncio.wait({self._asking}, timeout=ANSWER_SECONDS)
-        self.up = self._asking.done() and self._asking.result()
-
-    async def _ask(self) -> bool:
-        try:
-            self.values = await self._engine.call(Stats())
-        except MotetError:
-            return False
-        return True
-
-
 class Gauges(Collector):
     """What is read at the moment of asking: the engine's last numbers, and what the service holds."""
 
@@ -127,7 +103,7 @@ class Gauges(Collector):
         yield GaugeMetricFamily("motet_engine_up", "1: the engine answers within a second.", float(self._reading.up))
         memory = float(self._engine_memory_bytes())
         yield GaugeMetricFamily("motet_engine_resident_bytes", "Memory of the engine's process.", memory)
-        for name, value in self._reading.values.items():
+        for name, value in self._reading.numbers.whole.items():
             family = CounterMetricFamily if name in COUNTED else GaugeMetricFamily
             yield family(f"motet_engine_{name}", "Of the engine's Stats.", value=value)
         for name, value in service_counts(self._service).items():

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from motet.service.http.draining import Drain
-from motet.service.http.metrics import EngineReading, Gauges, Meters
+from motet.service.http.metrics import Gauges, Meters
+from motet.service.http.reading import EngineReading
 from motet.service.http.service import Service
 
 

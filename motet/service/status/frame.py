@@ -23,7 +23,7 @@ def frame(now: Reading, pace: Pace) -> RenderableType:
     """Everything on one screen."""
     sides = Table.grid(padding=(0, 3))
     sides.add_row(_pace(pace), _queues(now), _memory(now))
-    return Group(_head(now), Text(), sides, Text(), _tenants(now), Text(), _runs(now))
+    return Group(_head(now), Text(), sides, Text(), _tenants(now, pace), Text(), _runs(now, pace))
 
 
 def _head(now: Reading) -> Text:
@@ -42,7 +42,7 @@ def _pace(pace: Pace) -> Table:
     table.add_row("busy", "")
     for lane, share in pace.lanes.items():
         bar = Table.grid(padding=(0, 1))
-        bar.add_row(ProgressBar(total=1.0, completed=min(share, 1.0), width=10), f"{100 * share:.0f} %")
+        bar.add_row(ProgressBar(total=1.0, completed=min(share, 1.0), width=10), _percent(share))
         table.add_row(lane, bar)
     return table
 
@@ -63,26 +63,32 @@ def _memory(now: Reading) -> Table:
     table.add_row("adapters", f"{now.engine('adapter_bytes') / MIB:,.1f}")
     table.add_row("results kept", f"{now.service('results_kept_bytes') / MIB:,.1f}")
     blocks = now.engine("kv_blocks")
-    table.add_row("KV cache promised", f"{100 * now.engine('kv_blocks_promised') / blocks if blocks else 0:.0f} %")
+    table.add_row("KV cache promised", _percent(now.engine("kv_blocks_promised") / blocks if blocks else 0.0))
     return table
 
 
-def _tenants(now: Reading) -> Table:
-    table = Table("tenant", "sessions", "runs", "samplers", box=None, pad_edge=False)
+def _tenants(now: Reading, pace: Pace) -> Table:
+    table = Table("tenant", "sessions", "runs", "samplers", "of the time", box=None, pad_edge=False)
     for one in now.told["tenants"]:
-        table.add_row(one["tenant"], *(str(one[kind]) for kind in ("sessions", "runs", "samplers")))
+        counts = (str(one[kind]) for kind in ("sessions", "runs", "samplers"))
+        table.add_row(Text(one["tenant"]), *counts, _percent(pace.tenants[one["tenant"]]))
     return table
 
 
-def _runs(now: Reading) -> Table:
-    runs = now.told["runs"]
-    table = Table("run", "name", "last request", box=None, pad_edge=False)
+def _runs(now: Reading, pace: Pace) -> Table:
+    """The busiest first."""
+    runs = sorted(now.told["runs"], key=lambda run: -pace.runs[run["run"]])
+    table = Table("run", "name", "of the time", "last request", box=None, pad_edge=False)
     for run in runs[:MOST_RUNS]:
         name = "" if run["name"] == run["run"] else run["name"]
-        table.add_row(run["run"], Text(name), run["touched"][:19].replace("T", " "))
+        table.add_row(run["run"], Text(name), _percent(pace.runs[run["run"]]), run["touched"][11:19])
     if len(runs) > MOST_RUNS:
-        table.add_row(f"and {len(runs) - MOST_RUNS} more", "", "")
+        table.add_row(f"and {len(runs) - MOST_RUNS} more")
     return table
+
+
+def _percent(part: float) -> str:
+    return f"{100 * part:.0f} %"
 
 
 def _time(seconds: float) -> str:

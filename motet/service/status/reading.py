@@ -7,11 +7,12 @@ import time
 import urllib.error
 import urllib.request
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from motet.errors import BadConfig
 
 TIMEOUT_SECONDS = 10.0
+LANES = ("sampling", "training")
 RATES = {  # what grows in the engine's numbers, and as what it is shown
     "sampled": "decoded_tokens",
     "prompt": "prompt_tokens",
@@ -35,10 +36,12 @@ class Reading:
 
 @dataclass(frozen=True)
 class Pace:
-    """What happened between two readings: tokens a second by kind, and each lane's part of the time, 0 to 1."""
+    """What happened between two readings: tokens a second by kind, and parts of the time, 0 to 1."""
 
     tokens: dict[str, float]
-    lanes: dict[str, float]
+    lanes: dict[str, float]  # at work
+    tenants: dict[str, float]  # device time of a tenant's runs
+    runs: dict[str, float]  # device time of own runs
 
 
 def pace(before: Reading, now: Reading) -> Pace:
@@ -50,9 +53,17 @@ def pace(before: Reading, now: Reading) -> Pace:
 
     tokens = {shown: grown(now.engine(name), before.engine(name)) for shown, name in RATES.items()}
     tokens["trained"] = grown(now.told["trained_tokens"], before.told["trained_tokens"])
-    lanes = ("sampling", "training")
-    busy = {lane: grown(*(one.engine(f"{lane}_busy_seconds") for one in (now, before))) for lane in lanes}
-    return Pace(tokens, busy)
+
+    def shares(kind: Literal["tenant", "run"]) -> dict[str, float]:
+        earlier, later = _device_seconds(before, kind), _device_seconds(now, kind)
+        return {name: max(later[name] - earlier.get(name, 0.0), 0.0) / seconds for name in later}  # runs go
+
+    busy = {lane: grown(*(one.engine(f"{lane}_busy_seconds") for one in (now, before))) for lane in LANES}
+    return Pace(tokens, busy, shares("tenant"), shares("run"))
+
+
+def _device_seconds(reading: Reading, kind: Literal["tenant", "run"]) -> dict[str, float]:
+    return {one[kind]: float(one["device_seconds"]) for one in reading.told[f"{kind}s"]}
 
 
 def read(base_url: str, api_key: str) -> Reading:

@@ -8,16 +8,18 @@ from fastapi import APIRouter
 
 from motet.engine.core.requests import Stats
 from motet.service.http.deps import Svc, Tenant
+from motet.service.http.reading import seen_by
 
 router = APIRouter()
 
 
 @router.get("/stats")
 async def stats(service: Svc, tenant: Tenant) -> dict[str, Any]:
-    """Counters and gauges of the engine and of the service."""
+    """Counters and gauges of the engine and of the service; of single runs, those of own ones."""
     held = sum(run.order.held for run in service.registry.runs.values())
     here = {**service.promises.sizes(), "requests_held_for_order": held, "engine_generation": service.engine.generation}
-    return {"engine": await service.engine.call(Stats()), "service": here}
+    own = {run.id for run in service.registry.runs_of(tenant)}
+    return {"engine": seen_by(own, await service.engine.call(Stats())), "service": here}
 
 
 @router.get("/versions")
