@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import random
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,29 +11,18 @@ import pytest
 from motet.engine.core.engine import Engine
 from motet.engine.core.requests import CreateRun, ForwardBackward, OptimStep, Publish, Sample
 from motet.engine.models.default import DEFAULT_MODEL
-from motet.engine.opening import open_engine
 from motet.engine.settings import GIB, EngineSettings
 from motet.engine.types import AdamW, AdapterShape, Datum, Loss, SamplingParams
-from tests.engine.test_isolation import Story, bother, live, same
+from tests.engine.engines import OpenEngine, opener
+from tests.engine.test_isolation import Story, crowd, live, same
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(3600)]
 
 
 @pytest.fixture
-def default_engine(tmp_path: Path) -> Callable[..., object]:
+def default_engine(tmp_path: Path) -> OpenEngine:
     """open(**settings) -> a context with an engine on the default base model."""
-    opened = iter(range(100))
-
-    @contextmanager
-    def opener(**changes: object) -> Iterator[Engine]:
-        settings = EngineSettings(model=DEFAULT_MODEL, data_dir=tmp_path / f"engine-{next(opened)}")
-        engine = open_engine(replace(settings, **changes))  # type: ignore[arg-type]
-        try:
-            yield engine
-        finally:
-            engine.close()
-
-    return opener
+    return opener(EngineSettings(model=DEFAULT_MODEL), tmp_path)
 
 
 def long_life(engine: Engine, name: str, steps: int) -> Story:
@@ -69,36 +54,23 @@ def long_life(engine: Engine, name: str, steps: int) -> Story:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_long_contexts_alone_and_among_neighbours(default_engine: Callable, tmp_path: Path, dtype: str) -> None:
+def test_long_contexts_alone_and_among_neighbours(default_engine: OpenEngine, tmp_path: Path, dtype: str) -> None:
     with default_engine(dtype=dtype) as engine:
         alone = long_life(engine, "alone", steps=3)
-    stop = threading.Event()
     with default_engine(dtype=dtype, kv_cache_bytes=GIB // 6, host_bytes=GIB // 4) as engine:
-        crowd = [threading.Thread(target=bother, args=(engine, i, tmp_path, stop), daemon=True) for i in range(8)]
-        for neighbour in crowd:
-            neighbour.start()
-        among = long_life(engine, "among", steps=3)
-        stop.set()
-        for neighbour in crowd:
-            neighbour.join()
+        with crowd(engine, 8, tmp_path):
+            among = long_life(engine, "among", steps=3)
         assert engine.stats()["swaps_in"] > 0
     same(alone, among)
 
 
-def test_short_lives_of_the_default_model(default_engine: Callable, tmp_path: Path) -> None:
+def test_short_lives_of_the_default_model(default_engine: OpenEngine, tmp_path: Path) -> None:
     """The story of `make test`, on the real weights, with its final weights and moments."""
     shape = AdapterShape(rank=16, unembed=True)
     with default_engine(dtype="bfloat16") as engine:
         alone = live(engine, "alone", tmp_path / "alone", shape, seed=7, steps=2)
-    stop = threading.Event()
-    with default_engine(dtype="bfloat16", host_bytes=GIB // 2) as engine:
-        crowd = [threading.Thread(target=bother, args=(engine, i, tmp_path, stop), daemon=True) for i in range(6)]
-        for neighbour in crowd:
-            neighbour.start()
+    with default_engine(dtype="bfloat16", host_bytes=GIB // 2) as engine, crowd(engine, 6, tmp_path):
         among = live(engine, "among", tmp_path / "among", shape, seed=7, steps=2)
-        stop.set()
-        for neighbour in crowd:
-            neighbour.join()
     same(alone, among)
 
 
@@ -113,7 +85,7 @@ def short_life(engine: Engine, name: str, seed: int, step: int) -> list[np.ndarr
     return [trained.logprobs[0], result.sequences[0].tokens, result.sequences[0].logprobs]
 
 
-def test_256_runs_under_4_gib(default_engine: Callable) -> None:
+def test_256_runs_under_4_gib(default_engine: OpenEngine) -> None:
     """Each takes two steps and samples, in random order; a run in eight is compared with itself alone."""
     order = [(run, step) for step in range(2) for run in random.Random(step).sample(range(256), 256)]
     among: dict[int, list[np.ndarray]] = {run: [] for run in range(256)}
