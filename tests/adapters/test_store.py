@@ -73,8 +73,11 @@ def test_an_unready_run_is_on_its_way(store: AdapterStore) -> None:
         with store.training([run]):
             touch(run, 1.0)
     time.sleep(0.2)
+    arrived.clear()
     assert not store.run_ready("run-0")
-    assert arrived.wait(5) and store.run_ready("run-0")
+    while not store.run_ready("run-0"):
+        assert arrived.wait(5)
+        arrived.clear()
     assert store.run_ready("nobody")
 
 
@@ -135,6 +138,30 @@ class Slow:
     def load(self) -> None:
         time.sleep(0.2)
         self.moves.append("in")
+
+
+class Leaving(Slow):
+    """An item whose way out takes until it is told to go."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__(key)
+        self.on_its_way, self.go = threading.Event(), threading.Event()
+
+    def spill(self) -> None:
+        self.on_its_way.set()
+        assert self.go.wait(10)
+
+
+def test_who_asks_for_an_item_on_its_way_out_hears_of_it() -> None:
+    """The training lane sleeps until `on_ready`: it must not sleep for ever."""
+    residency, item, asked_again = Residency(10), Leaving("a"), threading.Event()
+    residency.on_ready = lambda: asked_again.set() if residency.ready("a") else None
+    residency.add(item)
+    residency.add(Slow("b"))
+    assert item.on_its_way.wait(10) and not residency.ready("a")
+    item.go.set()
+    assert asked_again.wait(10)
+    residency.close()
 
 
 def test_a_swap_blocks_nobody_else() -> None:

@@ -72,7 +72,7 @@ class Residency:
             del self._entries[key]
 
     def ready(self, key: str) -> bool:
-        """Is it in memory? Where not, its way in has begun when this returns; `on_ready` tells the end.
+        """Is it in memory? Where not, it is on its way in, or still on its way out: `on_ready` says when to ask again.
 
         Also True for one that cannot be brought back: `check` tells, and whoever asks for it fails at once.
         """
@@ -158,6 +158,7 @@ class Residency:
                 entry.resident, entry.moving = not left, False
                 self.swaps_out += left
                 self._changed.notify_all()
+            self.on_ready()  # somebody may have asked for it meanwhile
             if not left:
                 return
 
