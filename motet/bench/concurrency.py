@@ -20,6 +20,7 @@ import numpy as np
 from rich.console import Console
 
 from motet.bench.common import show
+from motet.engine.settings import MIXINGS
 from motet.lab.experiments.config import Experiment, load
 from motet.lab.experiments.door import Door, choose_model
 from motet.lab.experiments.evaluate import Baselines
@@ -148,10 +149,10 @@ def ways_for(levels: list[int], cold: bool, split: bool, ablation: bool) -> list
     if split:
         ways += [Way(f"N = {n}, a core each", n, ("--lanes", "split")) for n in levels]
     if ablation:
-        for mixing in ("sampling", "training", "cores"):
-            ways.append(Way(f"N = {top}, {mixing} apart", top, ("--apart", mixing)))
-        everything = ("--apart", "sampling", "--apart", "training", "--apart", "cores")
-        ways.append(Way(f"N = {top}, all apart", top, everything))
+        ways += [Way(f"N = {top}, {mixing} apart", top, ("--apart", mixing)) for mixing in MIXINGS]
+        ways.append(
+            Way(f"N = {top}, all apart", top, tuple(word for mixing in MIXINGS for word in ("--apart", mixing)))
+        )
     return ways
 
 

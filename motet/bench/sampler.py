@@ -28,6 +28,8 @@ COLUMNS = ("sequences", "adapters", "context", "ms a step", "tokens a second", "
 
 @dataclass(frozen=True)
 class Point:
+    """What is measured: so many sequences, spread evenly over so many adapters (0: the base model alone)."""
+
     sequences: int
     adapters: int
 
@@ -42,14 +44,14 @@ def _versions(base: BaseModel, count: int, rank: int, folder: Path) -> list[Vers
     return versions
 
 
-def _chunks(point: Point, context: int, versions: list[Version]) -> list[Chunk]:
+def _chunks(point: Point, context: int, vocabulary: int, versions: list[Version]) -> list[Chunk]:
     """Each sequence's next token, at the end of the context."""
     blocks, chunks = -(-context // BLOCK), []
     rng = np.random.default_rng(0)
     for i in range(point.sequences):
         version = versions[i % point.adapters] if point.adapters else None
-        prompt = rng.integers(0, 1000, context)
-        report = PromptReport(PromptQuery(), prompt, 1.0, 0, vocabulary=1000)
+        prompt = rng.integers(0, vocabulary, context)
+        report = PromptReport(PromptQuery(), prompt, 1.0, 0, vocabulary)
         group = Group(prompt, SamplingParams(), 0, 1, 1, frozenset(), (), version, report, 0, lambda group: None)
         sequence = Sequence(group, 0, prompt.tolist(), context - 1, list(range(i * blocks, (i + 1) * blocks)))
         chunks.append(Chunk(sequence, context - 1, 1))
@@ -83,7 +85,7 @@ def bench_sampler(
         flops = product_flops(decoder.config, count, count)
         without = 0.0
         for adapters in (0, 1, 8):
-            chunks = _chunks(Point(count, adapters), context, versions)
+            chunks = _chunks(Point(count, adapters), context, decoder.config.vocabulary, versions)
             seconds = timed(partial(_step, runner, chunks), tries=9).median
             without = seconds if adapters == 0 else without
             extra = 1e3 * (seconds - without) if adapters else 0.0

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import multiprocessing
 import resource
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
 
 from motet.bench.common import peak_flops, product_flops, random_adapter, show, timed
-from motet.engine.models.base import BaseModel, open_base_model
+from motet.engine.models.base import BaseModel, open_base_model, resolve
 from motet.engine.trainer.packing import cut_pieces
 from motet.engine.trainer.trainer import PassPart, Trainer
 from motet.engine.types import AdapterShape, Datum, Dtype, Loss
@@ -56,39 +59,49 @@ def bench_trainer(model: str, dtype: Dtype, tokens: int, length: int, rank: int,
     show(f"trainer, {model}, {base.decoder.dtype}, rank {rank}, medians of 3", COLUMNS, rows, json_file)
 
 
-def _lora_peak(model: str, dtype: Dtype, tokens: int, length: int, rank: int) -> None:
-    """One step of a LoRA run, in a process of its own."""
-    base = open_base_model(model, dtype, "cpu")
-    Trainer(base.decoder).run(_parts(base, 1, tokens, length, rank, seed=0), backward=True)
+@dataclass(frozen=True)
+class Step:
+    """One training step, whose memory is measured."""
+
+    model: str
+    dtype: Dtype
+    tokens: int
+    length: int  # of a datum
+    rank: int
 
 
-def _full_peak(model: str, dtype: Dtype, tokens: int, length: int, rank: int) -> None:
-    """One step of full fine-tuning with `transformers` and AdamW in float32 masters, in a process of its own."""
+def lora_step(step: Step) -> None:
+    """A LoRA run's forward and backward, as the engine does them."""
+    base = open_base_model(step.model, step.dtype, "cpu")
+    Trainer(base.decoder).run(_parts(base, 1, step.tokens, step.length, step.rank, seed=0), backward=True)
+
+
+def full_step(step: Step) -> None:
+    """Full fine-tuning with `transformers`, AdamW on float32 master weights."""
     from transformers import AutoModelForCausalLM
 
-    from motet.engine.models.base import resolve
-
-    network = AutoModelForCausalLM.from_pretrained(resolve(model), dtype=torch.float32)
+    network = AutoModelForCausalLM.from_pretrained(resolve(step.model), dtype=torch.float32)
     optimizer = torch.optim.AdamW(network.parameters(), lr=1e-5)
-    batch = torch.randint(0, network.config.vocab_size, (tokens // length, length))
-    with torch.autocast("cpu", torch.bfloat16, enabled=dtype == "bfloat16"):
+    batch = torch.randint(0, network.config.vocab_size, (step.tokens // step.length, step.length))
+    with torch.autocast("cpu", torch.bfloat16, enabled=step.dtype == "bfloat16"):
         network(input_ids=batch, labels=batch).loss.backward()
     optimizer.step()
 
 
+def peak_bytes(work: Callable[[Step], None], step: Step) -> int:
+    """Peak resident memory of a process that does this and nothing else. BrokenProcessPool where it was killed."""
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+        return pool.submit(_work_and_measure, work, step).result()
+
+
+def _work_and_measure(work: Callable[[Step], None], step: Step) -> int:
+    work(step)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
 def bench_memory(model: str, dtype: Dtype, tokens: int, length: int, rank: int, json_file: Path | None) -> None:
     """Peak resident memory of one training step: a LoRA run here, and full fine-tuning of the same base model."""
-    rows: list[list[object]] = []
-    for name, work in (("LoRA run", _lora_peak), ("full fine-tuning", _full_peak)):
-        context = multiprocessing.get_context("spawn")
-        queue = context.Queue()
-        process = context.Process(target=_report_peak, args=(work, (model, dtype, tokens, length, rank), queue))
-        process.start()
-        rows.append([name, tokens, queue.get() / 2**30])
-        process.join()
+    step = Step(model, dtype, tokens, length, rank)
+    works = {"LoRA run": lora_step, "full fine-tuning": full_step}
+    rows = [[name, tokens, peak_bytes(work, step) / 2**30] for name, work in works.items()]
     show(f"peak memory of a step, {model}, {dtype}", ("work", "tokens", "GiB resident"), rows, json_file)
-
-
-def _report_peak(work, arguments, queue) -> None:  # type: ignore[no-untyped-def]
-    work(*arguments)
-    queue.put(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
