@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import platform
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 import torch
@@ -68,7 +71,9 @@ def build() -> Path:
     if path.exists():
         return path
     path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+    with _turn(path.with_suffix(".lock")), tempfile.TemporaryDirectory(dir=path.parent) as folder:
+        if path.exists():  # another process has made it meanwhile
+            return path
         sources = sorted(HERE.glob("*.cpp"))
         objects = [Path(folder) / f"{source.stem}.o" for source in sources]
         with ThreadPoolExecutor(os.cpu_count()) as pool:
@@ -78,6 +83,14 @@ def build() -> Path:
         _compile(["-shared", *map(str, objects), "-o", str(made)], openmp=False)
         made.replace(path)
     return path
+
+
+@contextmanager
+def _turn(lock: Path) -> Iterator[None]:
+    """One process compiles, others that start at the same time wait for what it makes."""
+    with lock.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def _compile(arguments: list[str], openmp: bool = True) -> None:
