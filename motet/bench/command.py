@@ -75,3 +75,37 @@ def concurrency(
 
     numbers = [int(n) for n in levels.split(",")]
     bench_concurrency(file, ways_for(numbers, cold, split, ablation), json_file)
+
+
+@app.command()
+def requests(model: Model = "pocket", json_file: Json = None) -> None:
+    """Milliseconds until each kind of request is answered, its place in the journal included."""
+    from motet.bench.service import bench_requests
+
+    bench_requests(model, json_file)
+
+
+@app.command()
+def recovery(
+    model: Model = DEFAULT,
+    runs: Annotated[int, typer.Option(help="Runs that train.")] = 32,
+    steps: Annotated[int, typer.Option(help="Steps of each before the kill.")] = 4,
+    json_file: Json = None,
+) -> None:
+    """Journal bytes and seconds a step; kill -9 of both processes; seconds until every run goes on."""
+    from motet.bench.service import bench_recovery
+
+    bench_recovery(model, runs, steps, json_file)
+
+
+@app.command()
+def load(
+    model: Model = "pocket",
+    runs: Annotated[int, typer.Option(help="Runs that train at the same time.")] = 128,
+    samples: Annotated[int, typer.Option(help="Samples that wait at the same time.")] = 512,
+    json_file: Json = None,
+) -> None:
+    """A crowd through the real SDK: no error, and heartbeats answered throughout."""
+    from motet.bench.load import bench_load
+
+    bench_load(model, runs, samples, json_file)

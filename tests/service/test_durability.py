@@ -79,7 +79,9 @@ def play(client: Client, steps: int, seed: int, told: list[Any]) -> list[Any]:
             sent.append(client.train(run, number, tokens).json())
         ask("optim_step", adam_params={"learning_rate": 1e-2})
         ask("save_weights_for_sampler", sampling_session_seq_id=step)
-        sampler = f"{client.session}:sample:{step}"
+        if step % 2 == 0:
+            continue  # two steps are on their way at a time
+        sampler = f"{client.session}:sample:{step - 1}"
         told += [facts(client.read(promise)) for promise in sent]
         sent.clear()
         prompt = {"chunks": [{"type": "encoded_text", "tokens": [5, 6, 7]}]}

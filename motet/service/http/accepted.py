@@ -68,6 +68,11 @@ class Accepted:
     task: asyncio.Task[Any] | None = None  # working, then settling
     deaths: int = 0  # of engines that had it in hand
 
+    async def turn(self) -> None:
+        """Return once all before it in its run are settled: what they did is in the registry then."""
+        if self.before is not None:
+            await self.before.settled.wait()
+
     @property
     def id(self) -> str:
         return self.promise.id

@@ -60,6 +60,11 @@ class Desk:
         elif accepted.stage == "working" and accepted.task is not None:
             accepted.task.cancel()
 
+    def give_up(self, accepted: Accepted, error: MotetError) -> None:
+        """Settle a request whose turn will never come."""
+        assert accepted.stage == "waiting", accepted.id
+        self._settle_with(accepted, Outcome(failure(error)))
+
     def _worked(self, accepted: Accepted, task: asyncio.Task[Outcome]) -> None:
         if accepted.task is not task:  # interrupted
             return
@@ -85,9 +90,8 @@ class Desk:
         accepted.task = asyncio.create_task(self._settle(accepted, outcome))
 
     async def _settle(self, accepted: Accepted, outcome: Outcome) -> None:
-        if accepted.before is not None:
-            await accepted.before.settled.wait()
-            accepted.before = None
+        await accepted.turn()
+        accepted.before = None
         accepted.stage = "recording"
         reply = outcome.reply
         try:

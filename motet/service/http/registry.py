@@ -42,6 +42,7 @@ class Session:
     project: str = DEFAULT_PROJECT  # a label
     runs: list[str] = field(default_factory=list)
     samplers: list[str] = field(default_factory=list)
+    claims: dict[str, str] = field(default_factory=dict)  # samplers on their way, and the request of each
 
 
 @dataclass(eq=False)

@@ -166,6 +166,8 @@ class Service:
             place.leave()
             raise
         promise.place = place
+        if not isinstance(owner, Run) or owner.order.reaches(number):
+            promise.begin()
         return Accepted(kind, owner, number, message, promise)
 
     async def _accept(self, accepted: Accepted, body: bytes) -> None:
@@ -180,8 +182,6 @@ class Service:
             session.seen = now()
         self.desk.file(accepted)
         accepted.promise.accepted.set()
-        if not isinstance(accepted.owner, Run):
-            accepted.promise.begin()
 
     def enter_line(self, run: Run, accepted: Accepted) -> None:
         """It is this request's turn: begin it, or leave it to be begun when its run stands."""
@@ -251,6 +251,8 @@ class Service:
             del self.registry.samplers[sampler]
         for run in runs:
             run.lost = NotFound(f"the session of {run.id!r} is finished")
+            for accepted in [one for one in self.desk.open.values() if one.owner is run and one not in run.line]:
+                self.desk.give_up(accepted, run.lost)  # it waited for one that will not come
             self.let_go(DropRun(run.id))
             for version in [version for version in run.versions if version.nameless]:
                 await self.forget_version(version)

@@ -56,6 +56,7 @@ async def load_into_run(service: Service, accepted: Accepted) -> Outcome:
         run.generation = 0
         service.errand(stand_up(service, run))  # as it was
         raise
+    await accepted.turn()
     before, passed = run.snapshot, list(run.steps)
 
     def then() -> None:

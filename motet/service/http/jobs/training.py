@@ -87,6 +87,7 @@ async def optim_step(service: Service, accepted: Accepted) -> Outcome:
     run.check()
     adam = wire.read_adam(body.adam_params, body.optimizer_params)
     if run.gradient_lost:
+        await accepted.turn()
         return _lost_gradient(service, run)
     step = TakenStep(accepted.number, adam, f"{run_folder(run.id)}/gradients/{accepted.number}.safetensors")
     stepping = service.engine.submit(OptimStep(run.id, adam, str(service.path(step.gradient))))
@@ -94,7 +95,10 @@ async def optim_step(service: Service, accepted: Accepted) -> Outcome:
     try:
         result = await stepping
     except NotFinite as error:
+        await accepted.turn()
         return _cleared(service, run, failure(error))
+
+    await accepted.turn()
 
     def then() -> None:
         run.steps.append(step)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -91,10 +92,10 @@ async def save_weights_for_sampler(service: Service, accepted: Accepted) -> Outc
     run, body = accepted.owner, accepted.message
     assert isinstance(run, Run) and isinstance(body, schemas.SaveForSampler)
     run.check()
-    return await (_publish_nameless if body.path is None else _publish_named)(service, run, body)
+    return await (_publish_nameless if body.path is None else _publish_named)(service, run, body, accepted.id)
 
 
-async def _publish_named(service: Service, run: Run, body: schemas.SaveForSampler) -> Outcome:
+async def _publish_named(service: Service, run: Run, body: schemas.SaveForSampler, request_id: str) -> Outcome:
     name, expires = check_name(body.path), expiry(body.ttl_seconds)
     path = tinker_path(run.id, "sampler_weights", name)
     with saving(service, run, path, overwrite=False):
@@ -118,15 +119,16 @@ async def _publish(service: Service, run: Run, name: str, folder: str, nameless:
     return PublishedVersion(run.id, result, nameless, folder, generation)
 
 
-async def _publish_nameless(service: Service, run: Run, body: schemas.SaveForSampler) -> Outcome:
+async def _publish_nameless(service: Service, run: Run, body: schemas.SaveForSampler, request_id: str) -> Outcome:
     if body.sampling_session_seq_id is None:
         raise BadRequest("send a path (a name to keep) or a sampling_session_seq_id (a sampler to make)")
     if body.kind not in ("snapshot", "inflight"):
         raise BadRequest(f"the kind {body.kind!r} is unknown: choose snapshot or inflight")
     session = service.registry.live_session(run.tenant, run.session)
     sampler_id = f"{session.id}:sample:{body.sampling_session_seq_id}"
-    folder = f"{run_folder(run.id)}/versions/{body.sampling_session_seq_id}"
-    await asyncio.to_thread(remove_folder, service.path(folder))
+    if session.claims.setdefault(sampler_id, request_id) != request_id or sampler_id in service.registry.samplers:
+        raise BadRequest(f"sampling_session_seq_id {body.sampling_session_seq_id} is in use: count it up")
+    folder = f"{run_folder(run.id)}/versions/{body.sampling_session_seq_id}-{secrets.token_hex(4)}"
     version = await _publish(service, run, sampler_id, folder, True)
     sampler = Sampler(sampler_id, run.tenant, version=sampler_id)
     if body.kind == "inflight":
