@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -27,7 +28,7 @@ class Server:
 
 @contextmanager
 def serving(model: Path, folder: Path, flags: Sequence[str] = (), stops_itself: bool = False) -> Iterator[Server]:
-    """A server on a free port; its log is folder/server.log. `stops_itself`: somebody else asks it to stop."""
+    """A server on a free port; its log is folder/server.log. `stops_itself`: it may have ended before."""
     log = folder / "server.log"
     command = [sys.executable, "-m", "motet.cli", "serve", "--model", str(model), "--port", "0"]
     command += ["--data-dir", str(folder / "data"), "--dtype", "float32", *flags]
@@ -42,8 +43,7 @@ def serving(model: Path, folder: Path, flags: Sequence[str] = (), stops_itself: 
             yield Server(line.removeprefix(READY).strip(), process.pid)
             assert stops_itself or process.poll() is None, log.read_text()
         finally:
-            if not stops_itself:
-                process.terminate()
+            process.terminate()
             rest, _ = process.communicate(timeout=30)
     assert rest == "", "serve prints one line on stdout"
 
@@ -93,6 +93,18 @@ class Restartable:
         assert self._process is not None
         self._process.terminate()
         self._process.communicate(timeout=30)
+
+
+@contextmanager
+def engine_asleep(server: Server) -> Iterator[None]:
+    """The engine's process stands still in here, and goes on afterwards."""
+    children = psutil.Process(server.pid).children()
+    engine = next(child for child in children if "spawn_main" in " ".join(child.cmdline()))
+    engine.send_signal(signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        engine.send_signal(signal.SIGCONT)
 
 
 def wait_until(happens: object, seconds: float = 20.0) -> None:

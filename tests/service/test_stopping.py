@@ -11,8 +11,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
@@ -26,8 +26,8 @@ from motet.service.http.operation import Operation
 from motet.service.http.service import Service
 from motet.service.http.settings import ServiceSettings
 from motet.service.http.supervisor import Supervisor
-from tests.service.client import Client
-from tests.service.running import serving
+from tests.service.client import PROTOBUF, Client
+from tests.service.running import engine_asleep, serving
 from tests.tiny import make_tiny_model
 
 HEADERS = {"X-API-Key": "tml-one"}
@@ -57,34 +57,30 @@ class SecureClient(Client):
         super().__init__(address, HEADERS["X-API-Key"], verify=ssl.create_default_context(cafile=str(certificate)))
 
 
-def long_sample(client: Client, sampler: str) -> dict[str, Any]:
-    return client.post(
-        "asample",
-        sampling_session_id=sampler,
-        seq_id=0,
-        num_samples=64,
-        prompt={"chunks": [{"type": "encoded_text", "tokens": [5, 6, 7]}]},
-        sampling_params={"max_tokens": 480, "seed": 3, "stop": []},
-    )
-
-
 def test_https_and_a_drain(folder: Path, certificate: Path) -> None:
+    """The engine sleeps while the server is asked to stop, so that there is work in hand while it is looked at."""
     model = make_tiny_model(folder, "qwen3")
-    flags = ["--tls-cert", str(certificate), "--tls-key", str(folder / "key.pem")]
+    settings = folder / "motet.toml"
+    settings.write_text("[service]\ndrain_seconds = 60")
+    flags = ["--config", str(settings), "--tls-cert", str(certificate), "--tls-key", str(folder / "key.pem")]
     with serving(model, folder, flags, stops_itself=True) as server:
         assert server.address.startswith("https://")
         with pytest.raises(httpx.ConnectError, match="certificate"):
             httpx.get(f"{server.address}/api/v1/healthz")
         client = SecureClient(server.address, certificate)
-        sampler = client.sampler()
-        promise = long_sample(client, sampler)
-        os.kill(server.pid, signal.SIGTERM)
-        refused = until_refused(client)
-        assert refused.headers["retry-after"] == "5" and refused.json()["category"] == "server"
-        assert client.http.get("/api/v1/healthz").status_code == 200
-        assert client.http.get("/motet/v1/status").json()["stopping"] is True
-        result = client.read(promise)
-        assert result.status_code == 200 and len(result.content) > 64 * 480
+        run = client.run()
+        with ThreadPoolExecutor() as pool:
+            with engine_asleep(server):
+                promise = client.train(run, 1).json()
+                client.train(run, 3)  # its turn never comes: nobody waits for it
+                os.kill(server.pid, signal.SIGTERM)
+                refused = until_refused(client)
+                assert refused.headers["retry-after"] == "5" and refused.json()["category"] == "server"
+                assert client.http.get("/api/v1/healthz").status_code == 200
+                assert client.http.get("/motet/v1/status").json()["stopping"] is True
+                result = pool.submit(client.read, promise)
+                time.sleep(0.2)  # it waits by now
+            assert result.result(30).headers["content-type"] == PROTOBUF
     assert "work undone" not in (folder / "server.log").read_text()
 
 
