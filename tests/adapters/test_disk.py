@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from motet.engine.adapters.journal import read_gradient, write_gradient
 from motet.engine.adapters.layout import make_layout
 from motet.engine.adapters.residency import Residency
 from motet.engine.adapters.snapshot import check_fits, copy_run, load_snapshot, save_snapshot
@@ -138,6 +139,21 @@ def test_waiting_for_a_lost_item_ends(tmp_path: Path) -> None:
             residency.wait("lost")
     residency.remove("lost")
     residency.close()
+
+
+def test_what_was_read_is_no_longer_the_file_s(open_store: Callable, tmp_path: Path) -> None:
+    """A tensor that is mapped from a file changes with it, and a truncated one kills the process."""
+    run = open_store().create_run("run", SHAPE, 0)
+    run.adapter.grad.fill_(2.0)  # type: ignore[union-attr]
+    save_snapshot(tmp_path / "saved", copy_run(run))
+    write_gradient(tmp_path / "gradient", run)
+    snapshot, gradient = load_snapshot(tmp_path / "saved"), read_gradient(tmp_path / "gradient", run.layout)
+    for file in (tmp_path / "saved" / "run.safetensors", tmp_path / "gradient"):
+        with file.open("r+b") as handle:
+            handle.write(bytes(file.stat().st_size))
+            handle.truncate(10)
+    assert torch.equal(snapshot.tensors["master"], run.master) and run.master.any()
+    assert torch.equal(gradient, torch.full_like(run.master, 2.0))
 
 
 def test_a_snapshot_of_another_base_model_is_refused(open_store: Callable, config: ModelConfig, tmp_path: Path) -> None:

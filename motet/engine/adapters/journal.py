@@ -6,12 +6,13 @@ from pathlib import Path
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save
+from safetensors.torch import save
 from torch import Tensor
 
 from motet.engine.adapters.folders import whole_file
 from motet.engine.adapters.layout import Layout
 from motet.engine.adapters.run import Run
+from motet.engine.adapters.tensors import read_tensors
 from motet.errors import EngineFault
 
 KEY = "gradient"
@@ -27,7 +28,7 @@ def write_gradient(file: Path, run: Run) -> None:
 def read_gradient(file: Path, layout: Layout) -> Tensor:
     """A flat float32 tensor of the layout's size. EngineFault where the file is missing, torn or of another shape."""
     try:
-        tensors = load_file(file)
+        tensors = read_tensors(file)
     except (OSError, SafetensorError) as error:
         raise EngineFault(f"the journaled gradient {file} cannot be read: {error}") from error
     gradient = tensors.get(KEY)

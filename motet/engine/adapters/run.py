@@ -10,10 +10,11 @@ from pathlib import Path
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 from torch import Tensor
 
 from motet.engine.adapters.layout import Layout
+from motet.engine.adapters.tensors import read_tensors
 from motet.engine.ops.lora import AdapterTensors
 from motet.errors import EngineFault
 
@@ -125,7 +126,7 @@ class Run:
 
     def load(self) -> None:
         with _file_of_ours(self._file):
-            kept = load_file(self._file, device=self._device)
+            kept = read_tensors(self._file)
         self._restore(kept)
         self._bytes = 0
 
@@ -187,7 +188,7 @@ class Version:
 
     def load(self) -> None:
         with _file_of_ours(self.file):
-            self._flat = load_file(self.file, device=self._device)["flat"]
+            self._flat = read_tensors(self.file)["flat"].to(self._device)
 
     def forget(self) -> None:
         """Remove what was spilled."""

@@ -8,12 +8,13 @@ from pathlib import Path
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 from torch import Tensor
 
 from motet.engine.adapters.folders import whole_folder
 from motet.engine.adapters.layout import Layout
 from motet.engine.adapters.run import Run
+from motet.engine.adapters.tensors import read_tensors
 from motet.engine.types import AdapterShape
 from motet.errors import BadRequest, EngineFault, NotFound
 
@@ -52,7 +53,8 @@ def load_snapshot(folder: Path) -> Snapshot:
         raise NotFound(f"{folder} holds no saved run")
     try:
         about = json.loads((folder / "run.json").read_text())
-        snapshot = Snapshot(AdapterShape(**about["shape"]), int(about["step"]), load_file(folder / "run.safetensors"))
+        tensors = read_tensors(folder / "run.safetensors")
+        snapshot = Snapshot(AdapterShape(**about["shape"]), int(about["step"]), tensors)
         strange = [name for name, tensor in snapshot.tensors.items() if tensor.dtype != torch.float32]
         if "master" not in snapshot.tensors or strange:
             raise ValueError(f"its tensors are {sorted(snapshot.tensors)}, not float32: {strange or 'none'}")
