@@ -13,6 +13,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from motet.errors import BadRequest
+
 IntArray = NDArray[np.integer]
 FloatArray = NDArray[np.floating]
 
@@ -86,6 +88,21 @@ class SamplingParams:
     seed: int | None = None  # None: the engine draws one
     stop_tokens: tuple[int, ...] | None = None  # None: the base model's end tokens; () stops never
     stop_strings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What a run may have of device time while others want it too. Set by the client and the service at creation."""
+
+    priority: float = 1.0  # against the other runs of its share
+    share: str | None = None  # a group of runs, which divides with the other groups; None: the common one
+    share_priority: float = 1.0  # of that group; the last one told counts
+
+    def __post_init__(self) -> None:
+        """BadRequest where a priority is no positive number."""
+        for name, value in (("priority", self.priority), ("share_priority", self.share_priority)):
+            if not 0 < value < float("inf"):
+                raise BadRequest(f"{name} is {value}: choose a number above 0; 2 is twice the device time of 1")
 
 
 @dataclass(frozen=True)

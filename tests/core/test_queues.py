@@ -11,7 +11,7 @@ from motet.engine.core.requests import ForwardBackward, OptimStep
 from motet.engine.trainer.packing import cut_pieces
 from motet.engine.turns.ledger import Ledger
 from motet.engine.turns.policies import Fair, FirstCome, Policy
-from motet.engine.types import AdamW, Datum, Loss
+from motet.engine.types import AdamW, Claim, Datum, Loss
 from motet.errors import BadRequest
 
 ROWS = 20
@@ -142,7 +142,7 @@ def passes(lane: Lane, count: int) -> str:
 def test_priorities_divide_time_one_to_one_to_two() -> None:
     lane = Lane(Fair())
     for run, priority in (("a", 1.0), ("b", 1.0), ("c", 2.0)):
-        lane.ledger.open(run, priority)
+        lane.ledger.open(run, Claim(priority))
         lane.queues.put(fb(run, [15] * 40))
     done = passes(lane, 40)
     assert [done.count(run) for run in "abc"] == [10, 10, 20]
@@ -157,7 +157,7 @@ def test_cheap_and_costly_requests_get_equal_time_not_equal_turns() -> None:
 def test_shares_are_equal_whatever_the_number_of_their_runs() -> None:
     lane = Lane(Fair())
     for run, share in (("a", "one"), ("b", "two"), ("c", "two"), ("d", "two")):
-        lane.ledger.open(run, share=share)
+        lane.ledger.open(run, Claim(share=share))
         lane.queues.put(fb(run, [15] * 40))
     done = passes(lane, 60)
     assert [done.count(run) for run in "abcd"] == [30, 10, 10, 10]
@@ -165,8 +165,8 @@ def test_shares_are_equal_whatever_the_number_of_their_runs() -> None:
 
 def test_first_come_is_served_alone_until_it_leaves_a_gap() -> None:
     lane = Lane(FirstCome())
-    lane.ledger.open("a")
-    lane.ledger.open("b")
+    lane.ledger.open("a", Claim())
+    lane.ledger.open("b", Claim())
     for run in "ba":
         lane.queues.put(fb(run, [10, 10, 5]))
     assert passes(lane, 3) == "aab"  # a's second pass has room left, and none of b's rows in it

@@ -17,13 +17,14 @@ from tinker.proto.request_conv import forward_backward_request_to_proto
 from tinker.proto.response_conv import deserialize_forward_backward_output
 
 from motet.engine.core.requests import ForwardBackward
-from motet.engine.types import AdamW, AdapterShape, TrainResult
+from motet.engine.types import AdamW, AdapterShape, Claim, TrainResult
 from motet.errors import BadRequest
 from motet.service.wire import protobuf as pb
 from motet.service.wire.training import (
     encode_train_result,
     parse_forward_backward,
     read_adam,
+    read_claim,
     read_forward_backward,
     read_shape,
 )
@@ -202,3 +203,11 @@ def test_alpha_comes_from_the_metadata() -> None:
     for wrong in ("x", 0, -1, float("nan"), None, [1]):
         with pytest.raises(BadRequest, match=r"motet\.alpha"):
             read_shape(4, True, True, True, {"motet.alpha": wrong})
+
+
+def test_priority_comes_from_the_metadata() -> None:
+    assert read_claim("tenant", {}) == Claim(1.0, "tenant")
+    assert read_claim("tenant", {"motet.priority": "2.5"}).priority == 2.5
+    for wrong in ("high", 0, -1, float("inf"), float("nan"), None, [1]):
+        with pytest.raises(BadRequest, match=r"motet\.priority must be a number above 0"):
+            read_claim("tenant", {"motet.priority": wrong})

@@ -6,10 +6,9 @@ import itertools
 
 import pytest
 
-from motet.engine.core.requests import CreateRun
 from motet.engine.turns.ledger import OWED, SAVED, Ledger
 from motet.engine.turns.policies import Fair, FirstCome, Policy, Throughput
-from motet.engine.types import AdapterShape, Payer
+from motet.engine.types import Claim, Payer
 from motet.errors import BadRequest
 
 
@@ -29,7 +28,7 @@ def names(book: Ledger, *runs: str) -> list[str]:
 def test_whoever_had_least_comes_first_on_either_lane() -> None:
     book = ledger(Fair())
     for run in "abc":
-        book.open(run)
+        book.open(run, Claim())
     held = {run: book.begin(Payer(run), "sampling") for run in "abc"}
     for run, seconds in (("a", 3.0), ("b", 1.0), ("c", 2.0)):
         book.charge(held[run], "sampling", seconds)
@@ -40,8 +39,8 @@ def test_whoever_had_least_comes_first_on_either_lane() -> None:
 def test_idling_saves_nothing_up() -> None:
     """Away for an hour of the other's device time, one is owed a moment and no more."""
     book = ledger(Fair())
-    book.open("worker")
-    book.open("idler")
+    book.open("worker", Claim())
+    book.open("idler", Claim())
     worker = book.begin(Payer("worker"), "training")
     book.charge(worker, "training", 3600.0)
     idler = book.begin(Payer("idler"), "training")
@@ -50,7 +49,7 @@ def test_idling_saves_nothing_up() -> None:
 
 def test_working_alone_is_no_debt_to_those_who_come_later() -> None:
     book = ledger(Fair())
-    book.open("early")
+    book.open("early", Claim())
     early = book.begin(Payer("early"), "training")
     book.charge(early, "training", 3600.0)
     book.end(early, "training")
@@ -79,7 +78,7 @@ def test_lane_budgets_are_what_their_runs_are_due() -> None:
 def test_a_share_weighs_as_one_and_by_its_own_priority() -> None:
     book = ledger(Fair())
     for run, share in (("a", "one"), ("b", "two"), ("c", "two")):
-        book.open(run, share=share, share_priority=3.0 if share == "one" else 1.0)
+        book.open(run, Claim(share=share, share_priority=3.0 if share == "one" else 1.0))
     book.begin(Payer("a"), "training")
     for run in "bc":
         book.begin(Payer(run), "sampling")
@@ -97,7 +96,7 @@ def test_first_come_is_the_order_of_opening_and_throughput_goes_round() -> None:
     early, round_robin = ledger(FirstCome()), ledger(Throughput())
     for book in (early, round_robin):
         for run in "abc":
-            book.open(run)
+            book.open(run, Claim())
         held = {run: book.begin(Payer(run), "training") for run in "cba"}
         book.charge(held["c"], "training", 1.0)
         assert [account.name for account in book.order(held.values(), "training")] == {
@@ -108,7 +107,7 @@ def test_first_come_is_the_order_of_opening_and_throughput_goes_round() -> None:
 
 def test_samples_are_paid_by_the_run_of_their_version_else_by_the_share_given() -> None:
     book = ledger(Fair())
-    book.open("run", share="tenant")
+    book.open("run", Claim(share="tenant"))
     assert book.begin(Payer("run", "tenant"), "sampling").name == "run"
     loose = book.begin(Payer("gone", "tenant"), "sampling")
     assert loose.name == "" and loose.share.name == "tenant"
@@ -120,7 +119,7 @@ def test_accounts_go_with_their_run_and_its_last_request() -> None:
     for run in range(100):
         name = f"run-{run}"
         creating = book.begin(Payer(name), "training")
-        book.open(name, share=f"tenant-{run}")
+        book.open(name, Claim(share=f"tenant-{run}"))
         book.end(creating, "training")
         sampling = book.begin(Payer(name), "sampling")
         dropping = book.begin(Payer(name), "training")
@@ -136,4 +135,4 @@ def test_accounts_go_with_their_run_and_its_last_request() -> None:
 @pytest.mark.parametrize("priority", [0.0, -1.0, float("nan"), float("inf")])
 def test_a_priority_is_a_positive_number(priority: float) -> None:
     with pytest.raises(BadRequest, match="choose a number above 0"):
-        CreateRun("run", AdapterShape(), 1, priority=priority)
+        Claim(priority)

@@ -100,7 +100,7 @@ class Engine:
         if isinstance(request, DropRun):
             self._ledger.close(request.run)
         else:
-            self._ledger.open(request.run, request.priority, request.share, request.share_priority)
+            self._ledger.open(request.run, request.claim)
 
     def cancel(self, future: Future[Any]) -> None:
         """Take a sampling request back; what it holds is free after the next step. Others are not cancelled."""
@@ -213,7 +213,7 @@ class Engine:
         """What takes no pass, no step and no file."""
         backend = self._backend
         match request:
-            case CreateRun(run, shape, seed):
+            case CreateRun(run, shape, seed, _):
                 return backend.create_run(run, shape, seed)
             case OptimStep(run, adam):
                 return backend.optim_step(run, adam)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from motet.engine.types import (
     AdamW,
     AdapterShape,
+    Claim,
     Datum,
     FreshAdapter,
     IntArray,
@@ -20,31 +21,16 @@ from motet.engine.types import (
     SamplingParams,
     SavedRun,
 )
-from motet.errors import BadRequest
-
-
-@dataclass(frozen=True, kw_only=True)
-class Claim:
-    """What a new run may have of device time while others want it too."""
-
-    priority: float = 1.0  # against the other runs of its share
-    share: str | None = None  # a group of runs, which divides with the other groups; None: the common one
-    share_priority: float = 1.0  # of that group; the last one told counts
-
-    def __post_init__(self) -> None:
-        """BadRequest where a priority is no positive number."""
-        for name, value in (("priority", self.priority), ("share_priority", self.share_priority)):
-            if not 0 < value < float("inf"):
-                raise BadRequest(f"{name} is {value}: choose a number above 0; 2 is twice the device time of 1")
 
 
 @dataclass(frozen=True)
-class CreateRun(Claim):
+class CreateRun:
     """A new run with fresh weights. Gives None. BadRequest: rank out of bounds, name taken."""
 
     run: str
     shape: AdapterShape
     seed: int
+    claim: Claim = Claim()
 
 
 @dataclass(frozen=True)
@@ -90,16 +76,17 @@ class SaveRun:
 
 
 @dataclass(frozen=True)
-class LoadRun(Claim):
+class LoadRun:
     """A new run from a folder that SaveRun wrote. Gives AdapterShape. NotFound: no such folder."""
 
     run: str
     folder: str
     optimizer: bool
+    claim: Claim = Claim()
 
 
 @dataclass(frozen=True)
-class RestoreRun(Claim):
+class RestoreRun:
     """A run as it was: from its origin, the journaled steps taken again in order. Gives RunState.
 
     NotFound: no such folder. EngineFault: a file is torn, missing or of another shape. Then no run is made.
@@ -109,6 +96,7 @@ class RestoreRun(Claim):
     origin: FreshAdapter | SavedRun
     steps: tuple[JournaledStep, ...] = ()
     published: int = 0  # versions so far: the next one has the number after it
+    claim: Claim = Claim()
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Iterable
 
 from motet.engine.turns.accounts import Account, Claimant, Share
 from motet.engine.turns.policies import Policy, Rank
-from motet.engine.types import Lane, Payer
+from motet.engine.types import Claim, Lane, Payer
 
 OWED = 0.25  # seconds of device time that whoever comes back from idling may be behind its peers
 SAVED = 10.0  # and that one who could not use its part, though at work, may be behind the peer that had most
@@ -35,13 +35,13 @@ class Ledger:
         self._loose: dict[str | None, Account] = {}  # of what a share samples without a run of its own
         self._numbers = itertools.count(1)
 
-    def open(self, run: str, priority: float = 1.0, share: str | None = None, share_priority: float = 1.0) -> None:
+    def open(self, run: str, claim: Claim) -> None:
         """A run exists. The priority of its share is the one told last."""
         with self._lock:
             account = self._runs.get(run) or self._new_run(run)
-            account.standing, account.priority = True, priority
-            self._move(account, self._share(share))
-            account.share.priority = share_priority
+            account.standing, account.priority = True, claim.priority
+            self._move(account, self._share(claim.share))
+            account.share.priority = claim.share_priority
 
     def close(self, run: str) -> None:
         """A run is gone; its account goes with its last request."""

@@ -19,8 +19,8 @@ MAX_TOP = 256
 TOPS = ("topk_prompt_logprobs", "topk_sample_logprobs", "prompt_alt_tokens_k")
 
 
-def read_sample(body: schemas.Sample, version: str | None) -> Sample:
-    """The engine's request, for a version (None: the base model). BadRequest says what is wrong."""
+def read_sample(body: schemas.Sample, version: str | None, share: str | None = None) -> Sample:
+    """The engine's request, for a version (None: the base model); `share` pays where no run does. BadRequest."""
     for field in TOPS:
         if not 0 <= getattr(body, field) <= MAX_TOP:
             raise BadRequest(f"{field} is {getattr(body, field)}: choose 0 to {MAX_TOP}")
@@ -34,6 +34,7 @@ def read_sample(body: schemas.Sample, version: str | None) -> Sample:
         num_samples=body.num_samples,
         query=_read_query(body, len(prompt)),
         top_sample_logprobs=body.topk_sample_logprobs,
+        share=share,
     )
 
 

@@ -9,7 +9,7 @@ from google.protobuf.message import DecodeError
 from numpy.typing import NDArray
 
 from motet.engine.core.requests import ForwardBackward
-from motet.engine.types import AdamW, AdapterShape, Datum, IntArray, Loss, LossName, TrainResult
+from motet.engine.types import AdamW, AdapterShape, Claim, Datum, IntArray, Loss, LossName, TrainResult
 from motet.errors import BadRequest
 from motet.service.wire import protobuf as pb
 from motet.service.wire.bounds import check_parts, form_of
@@ -117,14 +117,23 @@ def read_adam(adam_params: dict[str, Any] | None, optimizer_params: dict[str, An
 
 def read_shape(rank: int, attention: bool, mlp: bool, unembed: bool, metadata: dict[str, Any]) -> AdapterShape:
     """What the adapter is made of; `motet.alpha` in the run's user_metadata sets alpha."""
-    alpha = metadata.get("motet.alpha", AdapterShape.alpha)
+    alpha = _above_zero("motet.alpha", metadata.get("motet.alpha", AdapterShape.alpha))
+    return AdapterShape(rank, alpha, attention, mlp, unembed)
+
+
+def read_claim(share: str, metadata: dict[str, Any]) -> Claim:
+    """A run's part of its tenant's device time; `motet.priority` in its user_metadata sets the priority."""
+    return Claim(_above_zero("motet.priority", metadata.get("motet.priority", Claim.priority)), share)
+
+
+def _above_zero(key: str, value: Any) -> float:
     try:
-        scale = float(alpha)
+        number = float(value)
     except (TypeError, ValueError):
-        scale = float("nan")
-    if not 0 < scale < float("inf"):
-        raise BadRequest(f"user_metadata: motet.alpha must be a number above 0, not {alpha!r}")
-    return AdapterShape(rank, scale, attention, mlp, unembed)
+        number = float("nan")
+    if not 0 < number < float("inf"):
+        raise BadRequest(f"user_metadata: {key} must be a number above 0, not {value!r}")
+    return number
 
 
 def _is_number(value: object) -> bool:

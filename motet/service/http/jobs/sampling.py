@@ -22,7 +22,7 @@ async def asample(service: Service, accepted: Accepted) -> Outcome:
         if version is None:
             raise NotFound(f"the version {name} has been let go: publish again")
         await service.present(version)
-    result = await service.engine.call(wire.read_sample(body, name))
+    result = await service.engine.call(wire.read_sample(body, name, sampler.tenant))
     reply = Reply(wire.encode_sample_result(result, body.target_prompt_logprobs), PROTOBUF)
     return Outcome(reply, then=lambda: _count(service, sampler, body, result))
 
