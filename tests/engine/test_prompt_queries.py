@@ -99,7 +99,7 @@ def test_draws_follow_the_tempered_distribution_and_the_seed(engine_on: Callable
         (PromptQuery(given=GivenTokens(np.array([1]), np.array([VOCABULARY]))), "vocabulary"),
         (PromptQuery(given=GivenTokens(np.array([1]), np.array([-2]))), "vocabulary"),
         (PromptQuery(given=GivenTokens(np.array([LENGTH]), np.array([1]))), "places"),
-        (PromptQuery(draws=-1), "0 or more"),
+        (PromptQuery(draws=-1), "drawn"),
     ],
 )
 def test_what_cannot_be_told_is_refused(engine_on: Callable, query: PromptQuery, told: str) -> None:
