@@ -5,12 +5,11 @@
 #include "product.h"
 #include "turn.h"
 
-static thread_local Scratch x_scratch, tiles_scratch, dy_scratch, floats_scratch, h_scratch, dh_scratch, share_scratch,
-    turned_scratch, kept_scratch, a_scratch, b_scratch, chunk_scratch, piece_scratch, spare_scratch;
+static thread_local Scratch x_scratch, dy_scratch, floats_scratch, h_scratch, dh_scratch, share_scratch, turned_scratch,
+    kept_scratch, a_scratch, b_scratch, chunk_scratch, piece_scratch, spare_scratch;
 
 constexpr int64_t SLICE = 1024;  // columns of dy taken at once: their panels and rows stay in cache
 constexpr int64_t CHUNK = 96;    // elements of a gradient's longer side in one task
-constexpr int64_t TALL = 8;      // neighbouring d in a tile of grad A
 
 template <typename T, typename TD> class Way {  // one call: x, panels, dx of T; dy of TD
   public:
@@ -31,7 +30,7 @@ template <typename T, typename TD> class Way {  // one call: x, panels, dx of T;
         {
             if (mixed_) prepare();
             for (int64_t from = 0; from < o_padded(); from += SLICE) take_slice(from);
-            if (mixed_) add_gradients();
+            if (mixed_) grow_a();
         }
     }
 
@@ -47,7 +46,7 @@ template <typename T, typename TD> class Way {  // one call: x, panels, dx of T;
     Blocks blocks_;
     bool mixed_;
     int64_t ldh_ = 0, x_stride_ = 0;
-    float *packed_, *tiles_, *slice_, *floats_, *kept_;
+    float *packed_, *slice_, *floats_, *kept_;
     float *h_, *dh_;  // (N, ldh): scale x A and scale dy B', by row
     T *turned_;       // a slice of the weights, turned
     Share<float> share_;
@@ -55,7 +54,7 @@ template <typename T, typename TD> class Way {  // one call: x, panels, dx of T;
 
     int64_t stride() const { return SLICE * MAX_ROWS + 16; }
     int64_t o_padded() const { return ceil_div(O_, WIDE) * WIDE; }
-    int64_t d_tiles() const { return ceil_div(D_, TALL); }
+    bool grows(int64_t s) const { return !absent(s) && ad_.table[s][2]; }
     bool absent(int64_t s) const { return !ad_.table[s][0] || ad_.bounds[s] == ad_.bounds[s + 1]; }
 
     void make_room() {
@@ -64,7 +63,6 @@ template <typename T, typename TD> class Way {  // one call: x, panels, dx of T;
         ldh_ = parts_ * rank;
         x_stride_ = D_ * MAX_ROWS + 16;
         packed_ = x_scratch.get<float>(blocks_.count() * x_stride_);
-        tiles_ = tiles_scratch.get<float>(d_tiles() * N_ * TALL);
         h_ = h_scratch.get<float>(N_ * ldh_ + 64);
         dh_ = dh_scratch.get<float>(N_ * ldh_ + 64);
         share_ = {share_scratch.get<float>(N_ * ldh_), ldh_, {}, {}, 1, &D_};
@@ -76,20 +74,11 @@ template <typename T, typename TD> class Way {  // one call: x, panels, dx of T;
         }
     }
 
-    // What does not wait for dy's slices: x in both orders, A' and B', h.
+    // What does not wait for dy's slices: x packed, A' and B', h.
     void prepare() {
 #pragma omp for schedule(dynamic) nowait
-        for (int64_t i = 0; i < blocks_.count(); i++) {
-            int64_t start = blocks_.starts[i], rows = blocks_.rows(i);
-            pack_floats(x_ + start * D_, D_, rows, D_, D_, packed_ + i * x_stride_);
-            for (int64_t n = start; n < start + rows; n++)
-                for (int64_t d = 0; d < D_; d += 2 * TALL) {
-                    v16 both = load_up_to(x_ + n * D_ + d, D_ - d);
-                    float *to = tiles_ + (d / TALL * N_ + n) * TALL;
-                    memcpy(to, &both, 4 * TALL);
-                    if (d + TALL < D_) memcpy(to + N_ * TALL, (float *)&both + TALL, 4 * TALL);
-                }
-        }
+        for (int64_t i = 0; i < blocks_.count(); i++)
+            pack_floats(x_ + blocks_.starts[i] * D_, D_, blocks_.rows(i), D_, D_, packed_ + i * x_stride_);
 #pragma omp for schedule(dynamic)
         for (int64_t s = 0; s < 2 * ad_.count; s++) {
             int64_t i = s / 2, r = ad_.ranks[i];
@@ -108,7 +97,7 @@ template <typename T, typename TD> class Way {  // one call: x, panels, dx of T;
         }
     }
 
-    // Columns [from, from + SLICE) of dy: on with dh, on with dx.
+    // Columns [from, from + SLICE) of dy: on with dh, their dB, on with dx.
     void take_slice(int64_t from) {
         int64_t K = std::min(SLICE, o_padded() - from), valid = std::min(K, O_ - from);
 #pragma omp for schedule(dynamic) nowait
@@ -121,6 +110,7 @@ template <typename T, typename TD> class Way {  // one call: x, panels, dx of T;
         }
 #pragma omp for schedule(dynamic)
         for (int64_t q = 0; q < (dx_ ? ceil_div(D_, WIDE) : 0); q++) turn_panel(q, from, K);
+        if (mixed_) grow_b(from, from + valid);
         if (!dx_) return;
         bool last = from + K == o_padded();
         Product<float, T> product{kind_, blocks_, D_, K, (const char *)turned_, slice_, stride(), kept_, from == 0, last,
@@ -148,43 +138,49 @@ template <typename T, typename TD> class Way {  // one call: x, panels, dx of T;
         if (stop >= O_) scale_and_turn(p.rows, parts_ * r, ad_.scales[s], dh, ldh_, (float *)share_.h + p.row * ldh_);
     }
 
-    // dA and dB of every adapter that keeps gradients.
-    void add_gradients() {
-        int64_t of_a = ceil_div(D_, CHUNK), each = of_a + ceil_div(O_, CHUNK);
+    // The rows of an adapter in packed blocks that lie `stride` apart.
+    std::vector<Stretch> stretches(int64_t s, const float *packed, int64_t stride) const {
+        std::vector<Stretch> all;
+        for (const Piece &p : blocks_.pieces)
+            if (p.segment == s)
+                all.push_back({packed + p.block * stride + p.row - blocks_.starts[p.block], blocks_.rows(p.block), p.rows});
+        return all;
+    }
+
+    // dA of every adapter that keeps gradients.
+    void grow_a() {
+        int64_t chunks = ceil_div(D_, CHUNK);
 #pragma omp for schedule(dynamic)
-        for (int64_t task = 0; task < ad_.count * each; task++) {
-            int64_t s = task / each, chunk = task % each;
-            if (absent(s) || !ad_.table[s][2]) continue;
-            if (chunk < of_a) chunk_of_a(s, chunk * CHUNK);
-            else chunk_of_b(s, (chunk - of_a) * CHUNK);
+        for (int64_t task = 0; task < ad_.count * chunks; task++) {
+            int64_t s = task / chunks, d = task % chunks * CHUNK, width = parts_ * ad_.ranks[s];
+            if (grows(s))
+                add_outer(stretches(s, packed_, x_stride_), d, std::min(CHUNK, D_ - d), dh_ + ad_.bounds[s] * ldh_, ldh_,
+                          width, (float *)ad_.table[s][2] + d * width, width);
         }
     }
 
-    void chunk_of_a(int64_t s, int64_t from) const {
-        int64_t width = parts_ * ad_.ranks[s], rows = ad_.bounds[s + 1] - ad_.bounds[s], first = ad_.bounds[s];
-        float *grad = (float *)ad_.table[s][2];
-        for (int64_t d = from; d < std::min(from + CHUNK, D_); d += TALL)
-            for (int64_t j = 0; j < width; j += 48) {
-                const float *x = tiles_ + (d / TALL * N_ + first) * TALL;
-                add_outer(std::min(TALL, D_ - d), x, TALL, dh_ + first * ldh_ + j, ldh_, rows, grad + d * width + j,
-                          width, std::min<int64_t>(48, width - j));
+    // The columns [from, stop) of their dB.
+    void grow_b(int64_t from, int64_t stop) {
+        int64_t chunks = ceil_div(stop - from, CHUNK);
+#pragma omp for schedule(dynamic)
+        for (int64_t task = 0; task < ad_.count * chunks; task++) {
+            int64_t s = task / chunks, c0 = from + task % chunks * CHUNK, c1 = std::min(c0 + CHUNK, stop), start = 0;
+            if (!grows(s)) continue;
+            std::vector<Stretch> dy = stretches(s, floats_, stride());
+            for (int64_t part = 0; part < parts_; start += splits_[part], part++) {
+                int64_t c = std::max(c0, start), count = std::min(c1, start + splits_[part]) - c;
+                if (count > 0) columns_of_b(s, part, dy, c - from, count, (float *)ad_.table[s][3] + c);
             }
+        }
     }
 
-    void chunk_of_b(int64_t s, int64_t from) const {
-        int64_t r = ad_.ranks[s], first = ad_.bounds[s], rows = ad_.bounds[s + 1] - first, start = 0;
-        int64_t stop = std::min(from + CHUNK, O_);
-        float *dy = chunk_scratch.get<float>(rows * CHUNK), *grad = (float *)ad_.table[s][3];
-        for (int64_t n = 0; n < rows; n++)
-            for (int64_t c = from; c < stop; c += 16)
-                store16(dy + n * CHUNK + c - from, load_up_to(dy_ + (first + n) * O_ + c, stop - c));
-        for (int64_t part = 0; part < parts_; start += splits_[part], part++)
-            for (int64_t c = std::max(from, start); c < std::min(stop, start + splits_[part]); c += 48)
-                for (int64_t i = 0; i < r; i += FEW_ROWS) {
-                    int64_t width = std::min<int64_t>(48, std::min(stop, start + splits_[part]) - c);
-                    add_outer(std::min<int64_t>(FEW_ROWS, r - i), h_ + first * ldh_ + part * r + i, ldh_, dy + c - from,
-                              CHUNK, rows, grad + i * O_ + c, O_, width);
-                }
+    // `count` columns of dB, turned while they grow: the ranks are neighbours then, as they are in h.
+    void columns_of_b(int64_t s, int64_t part, const std::vector<Stretch> &dy, int64_t first, int64_t count, float *grad) {
+        int64_t r = ad_.ranks[s], wide = ceil_div(r, 16) * 16;
+        float *turned = chunk_scratch.get<float>(CHUNK * wide);
+        turn(grad, r, count, O_, turned, wide);
+        add_outer(dy, first, count, h_ + ad_.bounds[s] * ldh_ + part * r, ldh_, r, turned, wide);
+        turn(turned, count, r, wide, grad, O_);
     }
 };
 

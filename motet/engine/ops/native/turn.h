@@ -1,6 +1,8 @@
 // Turning matrices, and sums of outer products: what the backward needs besides products.
 #pragma once
 
+#include <vector>
+
 #include "lora.h"
 
 // 32 rows d of a panel of 32 columns o, into 32 columns d of rows o.
@@ -42,33 +44,53 @@ static void turn(const T *from, int64_t rows, int64_t columns, int64_t ld, float
         }
 }
 
-// grad[i][j] += sum over n, in order, of a[n][i] * b[n][j]: R rows i, V vectors of `width` columns j.
+struct Stretch {  // rows that lie in a packed block: element i of row n is at[i * step + n]
+    const float *at;
+    int64_t step, rows;
+};
+
+// Elements in a tile: enough sums that the multiply-adds do not wait for each other.
+constexpr int outer_height(int vectors) { return FEW_ROWS < 8 ? FEW_ROWS : vectors == 1 ? 16 : vectors == 2 ? 12 : 8; }
+
+// sum[i][j] += over the stretches' rows n, in order, element `first` + i of n times h[n][j]: R elements i, V vectors of
+// columns j, of which `width` count.
 template <int R, int V>
-static void outer_tile(const float *a, int64_t lda, const float *b, int64_t ldb, int64_t rows, float *grad, int64_t ldg,
-                       int64_t width) {
+static void outer_tile(const std::vector<Stretch> &stretches, int64_t first, const float *h, int64_t ldh, float *sum,
+                       int64_t lds, int64_t width) {
     v16 acc[R][V];
     for (int i = 0; i < R; i++)
-        for (int v = 0; v < V; v++) acc[i][v] = load_up_to(grad + i * ldg + 16 * v, width - 16 * v);
-    for (int64_t n = 0; n < rows; n++, a += lda, b += ldb) {
-        v16 y[V];
-        for (int v = 0; v < V; v++) y[v] = load16(b + 16 * v);
-        for (int i = 0; i < R; i++) {
-            v16 s = splat(a[i]);
-            for (int v = 0; v < V; v++) acc[i][v] += s * y[v];
+        for (int v = 0; v < V; v++) acc[i][v] = load_up_to(sum + i * lds + 16 * v, width - 16 * v);
+    for (size_t part = 0; part < stretches.size(); part++) {
+        const Stretch &s = stretches[part], &later = stretches[std::min(part + 2, stretches.size() - 1)];
+        // A stretch is shorter than what the hardware needs to see it coming.
+        for (int64_t at = 0; at < R * later.step; at += 16) __builtin_prefetch(later.at + first * later.step + at);
+        const float *a = s.at + first * s.step;
+        for (int64_t n = 0; n < s.rows; n++, a++, h += ldh) {
+            v16 y[V];
+            for (int v = 0; v < V; v++) y[v] = load16(h + 16 * v);
+            const float *at = a;
+            for (int i = 0; i < R; i++, at += s.step) {
+                v16 x = splat(*at);
+                for (int v = 0; v < V; v++) acc[i][v] += x * y[v];
+            }
         }
     }
     for (int i = 0; i < R; i++)
-        for (int v = 0; v < V; v++) store_up_to(grad + i * ldg + 16 * v, acc[i][v], width - 16 * v);
+        for (int v = 0; v < V; v++) store_up_to(sum + i * lds + 16 * v, acc[i][v], width - 16 * v);
 }
 
-static void add_outer(int64_t size, const float *a, int64_t lda, const float *b, int64_t ldb, int64_t rows, float *grad,
-                      int64_t ldg, int64_t width) {
-    for (int64_t at = 0; at < size; at += FEW_ROWS)
-        by_size<FEW_ROWS>(std::min<int64_t>(FEW_ROWS, size - at), [&](auto part) {
-            constexpr int R = decltype(part)::value;
-            float *to = grad + at * ldg;
-            if (width > 32) outer_tile<R, 3>(a + at, lda, b, ldb, rows, to, ldg, width);
-            else if (width > 16) outer_tile<R, 2>(a + at, lda, b, ldb, rows, to, ldg, width);
-            else outer_tile<R, 1>(a + at, lda, b, ldb, rows, to, ldg, width);
-        });
+// The same for elements [first, first + count) and any width; sum's rows are those of the elements.
+static void add_outer(const std::vector<Stretch> &stretches, int64_t first, int64_t count, const float *h, int64_t ldh,
+                      int64_t width, float *sum, int64_t lds) {
+    auto tiles = [&](auto vectors, int64_t j) {
+        constexpr int V = decltype(vectors)::value, TALL = outer_height(V);
+        for (int64_t i = 0; i < count; i += TALL)
+            by_size<TALL>(std::min<int64_t>(TALL, count - i), [&](auto size) {
+                outer_tile<decltype(size)::value, V>(stretches, first + i, h + j, ldh, sum + i * lds + j, lds, width - j);
+            });
+    };
+    for (int64_t j = 0; j < width; j += 48) {
+        int64_t vectors = ceil_div(std::min<int64_t>(48, width - j), 16);
+        by_size<3>(vectors, [&](auto size) { tiles(size, j); });
+    }
 }
