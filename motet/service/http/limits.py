@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import io
+import json
 import re
 
 import zstandard
@@ -20,6 +22,8 @@ MAX_GROUPS = 65_536  # lists and objects in one body
 MAX_WINDOW = 64 * MIB  # memory that a zstd frame may ask for; python's `compress` asks for up to the content's size
 STRING = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 BRACKET = re.compile(rb"[\[\]{}]")
+SUSPECT = re.compile(rb"\\u(?:[dD][89a-fA-F]|0000)|\xed[\xa0-\xbf]|\d{19}")
+HALF = re.compile("[\ud800-\udfff]")
 PLAIN = ("application/x-protobuf", "application/protobuf", "application/octet-stream")  # what is not parsed as JSON
 
 
@@ -36,8 +40,8 @@ class BodyLimit:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         kind = Headers(scope=scope).get("content-type", "").partition(";")[0].strip().lower()
-        json = kind not in PLAIN
-        limit = min(self._limit, MAX_JSON_BYTES) if json else self._limit
+        parsed = kind not in PLAIN
+        limit = min(self._limit, MAX_JSON_BYTES) if parsed else self._limit
         read = 0
         pieces: list[bytes] = []
 
@@ -48,10 +52,10 @@ class BodyLimit:
             read += len(piece)
             if read > limit:
                 raise too_large(limit)
-            if json and message["type"] == "http.request":
+            if parsed and message["type"] == "http.request":
                 pieces.append(piece)
                 if not message.get("more_body", False):
-                    check_nesting(b"".join(pieces))
+                    check_json(b"".join(pieces))
                     pieces.clear()
             return message
 
@@ -73,6 +77,34 @@ def check_nesting(body: bytes) -> None:
                 400,
                 f"the body nests deeper than {MAX_DEPTH} or has more than {MAX_GROUPS} lists and objects: send less",
             )
+
+
+def check_json(body: bytes) -> None:
+    """HTTPException 400 where a body nests too far, or has a value that no database and no array takes."""
+    if b"\x00" in body:
+        raise HTTPException(400, "the body is no JSON in UTF-8")
+    check_nesting(body)
+    if SUSPECT.search(body):
+        with contextlib.suppress(ValueError):  # no JSON: whoever parses it says so
+            _check_value(json.loads(body))
+
+
+def _check_value(value: object) -> None:
+    """What is suspected: integers beyond 64 bits, and texts with NUL or half a character."""
+    match value:
+        case str():
+            if "\x00" in value or HALF.search(value):
+                raise HTTPException(400, f"the text {value[:40]!r} holds NUL or half a character: leave it out")
+        case int():
+            if not -(2**63) <= value < 2**63:
+                raise HTTPException(400, "the body has an integer that does not fit 64 bits")
+        case list():
+            for inner in value:
+                _check_value(inner)
+        case dict():
+            for key, inner in value.items():
+                _check_value(key)
+                _check_value(inner)
 
 
 async def read_body(request: Request, limit: int) -> bytes:

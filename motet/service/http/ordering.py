@@ -35,6 +35,10 @@ class RunOrder:
         """Has this request arrived before?"""
         return seq_id < self._next or seq_id in self._held or seq_id in self._claimed
 
+    def reaches(self, seq_id: int) -> bool:
+        """Is everything before this request here, or being accepted? Then its turn comes without anything more."""
+        return all(self.knows(number) for number in range(self._next, seq_id))
+
     def claim(self, seq_id: int) -> None:
         """A request that has not arrived before is being accepted."""
         assert not self.knows(seq_id), seq_id

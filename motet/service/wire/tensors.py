@@ -15,6 +15,7 @@ from motet.errors import BadRequest
 from motet.service.wire import protobuf as pb
 
 MAX_CELLS = 1 << 24  # of one tensor once it is dense: a few bytes of CSR may announce any shape
+MAX_DIMENSIONS = 4
 DTYPES: dict[int, np.dtype[Any]] = {
     pb.FLOAT32: np.dtype("<f4"),
     pb.INT64: np.dtype("<i8"),
@@ -28,6 +29,8 @@ def decode_tensor(name: str, message: Any) -> NDArray[Any]:
     if message.dtype not in DTYPES:
         raise BadRequest(f"{name} has the unknown dtype {message.dtype}: send float32, int64, int32 or bfloat16")
     shape = tuple(message.shape)
+    if len(shape) > MAX_DIMENSIONS:
+        raise BadRequest(f"{name} has {len(shape)} dimensions: send at most {MAX_DIMENSIONS}")
     if message.HasField("sparse_csr"):
         return _widen(message.dtype, _decode_csr(name, message.sparse_csr, DTYPES[message.dtype], shape))
     flat = decode_bytes(name, message.dense, DTYPES[message.dtype])

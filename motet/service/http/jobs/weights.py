@@ -126,6 +126,8 @@ async def _publish_nameless(service: Service, run: Run, body: schemas.SaveForSam
         raise BadRequest(f"the kind {body.kind!r} is unknown: choose snapshot or inflight")
     session = service.registry.live_session(run.tenant, run.session)
     sampler_id = f"{session.id}:sample:{body.sampling_session_seq_id}"
+    if sampler_id in service.registry.samplers:
+        raise BadRequest(f"sampling_session_seq_id {body.sampling_session_seq_id} is taken: send the next one")
     if session.claims.setdefault(sampler_id, request_id) != request_id or sampler_id in service.registry.samplers:
         raise BadRequest(f"sampling_session_seq_id {body.sampling_session_seq_id} is in use: count it up")
     folder = f"{run_folder(run.id)}/versions/{body.sampling_session_seq_id}-{secrets.token_hex(4)}"
