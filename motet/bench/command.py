@@ -109,3 +109,18 @@ def load(
     from motet.bench.load import bench_load
 
     bench_load(model, runs, samples, json_file)
+
+
+@app.command()
+def policies(
+    model: Model = "pocket",
+    dtype: DtypeOption = "auto",
+    runs: Annotated[int, typer.Option(help="Runs at the same time.")] = 8,
+    steps: Annotated[int, typer.Option(help="Steps of each.")] = 3,
+    seconds: Annotated[float, typer.Option(help="How long priorities are measured.")] = 4.0,
+    json_file: Json = None,
+) -> None:
+    """The same runs under each policy: who finishes when, how long a lane waits, whether priorities are kept."""
+    from motet.bench.policies import bench_policies
+
+    bench_policies(model, dtype, runs, steps, seconds, json_file)
