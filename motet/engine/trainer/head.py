@@ -109,11 +109,13 @@ class Head:
         targets = np.zeros((len(chosen), int(counts.max())), np.int64)
         gradient = np.zeros(targets.shape, np.float32)
         targets[line, place], gradient[line, place] = self._targets[order], self._gradient[order]
-        index = torch.from_numpy((chosen - rows[0]).astype(np.int64)).to(logits.device)
         log_z = log_normalizer(logits) if log_z is None else log_z
+        if len(chosen) < len(rows):  # else they are overwritten where they stand: a chunk is 25 MB
+            index = torch.from_numpy((chosen - rows[0]).astype(np.int64)).to(logits.device)
+            logits, log_z = logits[index], log_z[index]
         d_logits = logits_gradient_(
-            logits[index],
-            log_z[index],
+            logits,
+            log_z,
             torch.from_numpy(targets).to(logits.device),
             torch.from_numpy(gradient).to(logits.device),
         )

@@ -11,6 +11,9 @@
 #include <cstring>
 
 #include <omp.h>
+#ifdef __linux__
+#include <sys/mman.h>
+#endif
 
 #if defined(__AVX512BF16__) && defined(__AVX512F__)
 #include <immintrin.h>
@@ -119,15 +122,20 @@ class Scratch {
         size_t bytes = count * sizeof(T) + 256;  // vector loads may read past the end, and do nothing with it
         if (bytes > size_) {
             free(data_);
-            size_ = (bytes + bytes / 4 + 4095) & ~(size_t)4095;
-            data_ = aligned_alloc(4096, size_);
+            size_t page = bytes > HUGE_PAGE ? HUGE_PAGE : 4096;
+            size_ = (bytes + bytes / 4 + page - 1) & ~(page - 1);
+            data_ = aligned_alloc(page, size_);
             if (!data_) abort();
+#ifdef __linux__
+            if (page == HUGE_PAGE) madvise(data_, size_, MADV_HUGEPAGE);  // a refusal costs time only
+#endif
             memset(data_, 0, size_);
         }
         return (T *)data_;
     }
 
   private:
+    static constexpr size_t HUGE_PAGE = 2 << 20;
     void *data_ = nullptr;
     size_t size_ = 0;
 };
