@@ -116,6 +116,7 @@ def test_a_bad_request_fails_alone_and_uses_its_number(client: Client) -> None:
         ({"lora_config": None}, "lora_config"),
         ({"optimizer_config": {"type": "dimuon"}}, "adamw"),
         ({"user_metadata": {"motet.alpha": "much"}}, "motet.alpha"),
+        ({"user_metadata": {"motet.priority": "high"}}, "motet.priority"),
         ({"lora_config": {"rank": 2, "train_attn": False, "train_mlp": False, "train_unembed": False}}, "nothing"),
     ],
 )
