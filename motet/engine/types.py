@@ -24,6 +24,14 @@ Dtype = Literal["auto", "float32", "bfloat16"]  # auto: a short probe of the mac
 Lane = Literal["sampling", "training"]
 PolicyName = Literal["fair", "throughput", "first-come"]
 
+LEAST_SEED, MOST_SEED = -(2**63), 2**63 - 1  # of a run: what torch's generator and a database take
+
+
+def as_float32(value: float | FloatArray) -> NDArray[np.float32]:
+    """Numbers as the kernels will have them: infinite where they are too large, 0 where they are too small."""
+    with np.errstate(over="ignore", under="ignore"):
+        return np.asarray(value, np.float64).astype(np.float32)
+
 
 @dataclass(frozen=True)
 class AdapterShape:

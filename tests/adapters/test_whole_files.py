@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from motet.engine.adapters.folders import whole_file, whole_folder
+from motet.engine.adapters.folders import PARTIAL, whole_file, whole_folder
 from motet.engine.adapters.spill import own_folder
 from motet.errors import BadConfig, EngineFault
 
@@ -51,7 +51,7 @@ def test_a_kill_leaves_the_old_or_the_new_and_nothing_torn(tmp_path: Path) -> No
             writer.kill()
             done = max([done, *map(int, writer.stdout.read().split())])
         assert number_of(tmp_path / "file") in (done, done + 1)
-        folders = [path for path in tmp_path.glob("folder-*") if path.suffix != ".partial"]
+        folders = [path for path in tmp_path.glob("folder-*") if not path.name.endswith(PARTIAL)]
         assert len(folders) in (done + 1, done + 2)
         for folder in folders:
             assert {number_of(folder / name) for name in ("one", "two")} == {int(folder.name.split("-")[1])}

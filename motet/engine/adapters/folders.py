@@ -1,4 +1,7 @@
-"""Files and folders that outlive the process: written whole or not at all, and on disk once they have a name."""
+"""Files and folders that outlive the process: written whole or not at all, and on disk once they have a name.
+
+What is half written has a name that no caller may give: theirs are without "~".
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,8 @@ from safetensors import SafetensorError
 
 from motet.errors import BadRequest, EngineFault
 
+PARTIAL = "~partial"
+
 
 @contextmanager
 def whole_folder(folder: Path) -> Iterator[Path]:
@@ -20,10 +25,10 @@ def whole_folder(folder: Path) -> Iterator[Path]:
 
     BadRequest where the name is taken. EngineFault where it cannot be written; then nothing of it is left.
     """
-    if folder.exists():
-        raise BadRequest(f"{folder} exists already: choose another name")
-    partial = folder.with_name(folder.name + ".partial")
+    partial = folder.with_name(folder.name + PARTIAL)
     try:
+        if os.path.lexists(folder):
+            raise BadRequest(f"{folder} exists already: choose another name")
         shutil.rmtree(partial, ignore_errors=True)
         _make_folder(partial)
         yield partial
@@ -42,7 +47,7 @@ def whole_file(file: Path) -> Iterator[BinaryIO]:
 
     EngineFault where it cannot be written; then what had the name is as it was.
     """
-    partial = file.with_name(file.name + ".partial")
+    partial = file.with_name(file.name + PARTIAL)
     try:
         _make_folder(file.parent)
         with partial.open("wb") as handle:

@@ -25,6 +25,14 @@ def write_gradient(file: Path, run: Run) -> None:
         handle.write(save({KEY: gradient}))
 
 
+def remove_gradient(file: Path) -> None:
+    """The file of a step that was not taken. EngineFault where it cannot be removed."""
+    try:
+        file.unlink(missing_ok=True)
+    except OSError as error:
+        raise EngineFault(f"{file} cannot be removed ({error}): look at the disk below --data-dir") from error
+
+
 def read_gradient(file: Path, layout: Layout) -> Tensor:
     """A flat float32 tensor of the layout's size. EngineFault where the file is missing, torn or of another shape."""
     try:

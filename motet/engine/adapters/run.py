@@ -89,9 +89,12 @@ class Run:
             self.gradient.zero_()
         self.has_gradient = False
 
-    def refresh_compute(self) -> None:
-        """Copy the master weights, rounded, to where the kernels read them."""
-        self.compute.copy_(self.master)
+    def take_step(self, step: int, master: Tensor, first_moment: Tensor, second_moment: Tensor) -> None:
+        """Have these weights, which the kernels read rounded, and these moments; the gradient is cleared."""
+        self.step, self.first_moment, self.second_moment = step, first_moment, second_moment
+        self.master.copy_(master)
+        self.compute.copy_(master)
+        self.clear_gradient()
 
     def state(self, optimizer: bool = True) -> dict[str, Tensor]:
         """What must be kept to go on: the master weights, and moments and a pending gradient where there are."""

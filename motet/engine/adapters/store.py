@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -15,8 +14,10 @@ from motet.engine.adapters.layout import Layout, fresh_weights, make_layout
 from motet.engine.adapters.residency import Residency
 from motet.engine.adapters.run import Run, Version
 from motet.engine.models.config import ModelConfig
-from motet.engine.types import AdapterShape
+from motet.engine.types import LEAST_SEED, MOST_SEED, AdapterShape, as_float32
 from motet.errors import BadConfig, BadRequest, NotFound
+
+MAX_ALPHA = 1e6  # beyond, what the adapter adds would overflow before it is trained
 
 
 class AdapterStore:
@@ -54,14 +55,16 @@ class AdapterStore:
             raise BadRequest(f"rank {shape.rank} is out of bounds: choose 1 to {self._max_rank}")
         if not (shape.attention or shape.mlp or shape.unembed):
             raise BadRequest("the adapter touches nothing: switch on attention, mlp or unembed")
-        if not (math.isfinite(shape.alpha) and shape.alpha > 0):
-            raise BadRequest(f"alpha is {shape.alpha}: choose a number above 0")
+        if not (shape.alpha <= MAX_ALPHA and as_float32(shape.scale) > 0):
+            raise BadRequest(f"alpha is {shape.alpha}: choose a number above 0, {MAX_ALPHA:g} at most")
         if shape not in self._layouts:
             self._layouts[shape] = make_layout(self._config, shape)
         return self._layouts[shape]
 
     def create_run(self, name: str, shape: AdapterShape, seed: int) -> Run:
-        """A fresh run, drawn from its seed. BadRequest where the name is taken or the shape cannot be."""
+        """A fresh run, drawn from its seed. BadRequest where the name is taken, or the shape or the seed cannot be."""
+        if not LEAST_SEED <= seed <= MOST_SEED:
+            raise BadRequest(f"the seed {seed} is out of bounds: choose {LEAST_SEED} to {MOST_SEED}")
         layout = self.layout(shape)
         return self.add_run(name, layout, {"master": fresh_weights(layout, seed)}, step=0)
 
@@ -107,8 +110,9 @@ class AdapterStore:
 
     def publish(self, run: Run, name: str) -> Version:
         """Copy the weights as the kernels read them into a new version, and turn the name to it."""
+        version = self.add_version(name, run.published + 1, run.layout, run.compute.clone(), run.name)
         run.published += 1
-        return self.add_version(name, run.published, run.layout, run.compute.clone(), run.name)
+        return version
 
     def add_version(self, name: str, number: int, layout: Layout, flat: Tensor, run: str | None = None) -> Version:
         """A version of given weights; one that had the name before ends with its last holder."""

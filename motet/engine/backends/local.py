@@ -10,18 +10,19 @@ import secrets
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, InvalidStateError
+from contextlib import ExitStack
 from pathlib import Path
 
 import torch
 
-from motet.engine.adapters.journal import read_gradient, write_gradient
+from motet.engine.adapters.journal import read_gradient, remove_gradient, write_gradient
 from motet.engine.adapters.peft import load_peft, save_peft
 from motet.engine.adapters.run import Run, Version
 from motet.engine.adapters.snapshot import check_fits, copy_run, load_snapshot, save_snapshot
 from motet.engine.adapters.store import AdapterStore
 from motet.engine.backends.base import SampleOrder, TrainPart
 from motet.engine.models.decoder import Decoder
-from motet.engine.sampler.orders import check_prompt, check_query, group_result
+from motet.engine.sampler.orders import check_prompt, check_query, check_told, group_result
 from motet.engine.sampler.prompt import PromptReport
 from motet.engine.sampler.sampler import Sampler
 from motet.engine.sampler.sequence import Group
@@ -49,7 +50,7 @@ from motet.engine.types import (
     StepResult,
     TrainResult,
 )
-from motet.errors import MotetError
+from motet.errors import NotFinite
 
 
 class LocalBackend:
@@ -108,11 +109,16 @@ class LocalBackend:
     def merge(self, results: list[PieceResult]) -> TrainResult:
         return merge_results(results)
 
-    def optim_step(self, run: str, adam: AdamW) -> StepResult:
+    def optim_step(self, run: str, adam: AdamW, journaled: Path | None = None) -> StepResult:
         check_adam(adam)
         state = self._store.run(run)
         with self._store.training([state]):
-            return StepResult(adamw_step(state, adam), state.step)
+            try:
+                return StepResult(adamw_step(state, adam), state.step)
+            except NotFinite:
+                if journaled is not None:
+                    remove_gradient(journaled)
+                raise
 
     def publish(self, run: str, version: str) -> PublishResult:
         began = time.perf_counter()
@@ -146,16 +152,15 @@ class LocalBackend:
         self, run: str, origin: FreshAdapter | SavedRun, steps: tuple[JournaledStep, ...], published: int
     ) -> RunState:
         state = self._begin(run, origin)
-        try:
+        with ExitStack() as undo:
+            undo.callback(self._store.drop_run, run)
             with self._store.training([state]):
                 for step in steps:
                     state.set_gradient(read_gradient(Path(step.file), state.layout))
                     adamw_step(state, step.adam)
                 state.published = published
-                return RunState(state.layout.shape, state.step, state.has_gradient)
-        except MotetError:
-            self._store.drop_run(run)
-            raise
+            undo.pop_all()
+        return RunState(state.layout.shape, state.step, state.has_gradient)
 
     def save_version(self, version: str, folder: Path) -> None:
         held = self._store.acquire(version)
@@ -175,13 +180,23 @@ class LocalBackend:
     # sampling -------------------------------------------------------------------------------------------------
 
     def begin_sample(self, order: SampleOrder) -> None:
-        params, info = order.params, self.info
-        check_prompt(order.prompt, params, order.num_samples, info.vocabulary, info.context)
+        info = self.info
+        check_prompt(order.prompt, order.params, order.num_samples, info.vocabulary, info.context)
         check_query(order.query, len(order.prompt), info.vocabulary)
+        check_told("likeliest", order.top_sample_logprobs)
+        with ExitStack() as undo:
+            version = None if order.version is None else self._store.acquire(order.version)
+            undo.callback(self._let_go, version)
+            group = self._group(order, version)
+            self._sampler.scheduler.add(group)
+            self._groups[order.done] = group
+            undo.pop_all()
+
+    def _group(self, order: SampleOrder, version: Version | None) -> Group:
+        params, info = order.params, self.info
         room = info.context - len(order.prompt)
         seed = secrets.randbits(63) if params.seed is None else params.seed
-        version = None if order.version is None else self._store.acquire(order.version)
-        group = Group(
+        return Group(
             prompt=order.prompt,
             params=params,
             seed=seed,
@@ -195,12 +210,6 @@ class LocalBackend:
             on_done=lambda group: self._sampled(group, order.done),
             payer=Payer(None if version is None else version.run, order.share),
         )
-        try:
-            self._sampler.scheduler.add(group)
-        except MotetError:
-            self._release(group)
-            raise
-        self._groups[order.done] = group
 
     def sample_step(self) -> dict[Account, int]:
         return self._sampler.step()
@@ -212,7 +221,7 @@ class LocalBackend:
 
     def _sampled(self, group: Group, done: Future[SampleResult]) -> None:
         del self._groups[done]
-        self._release(group)
+        self._let_go(group.version)
         if group.cancelled:
             done.cancel()
             return
@@ -224,9 +233,9 @@ class LocalBackend:
         except InvalidStateError:
             assert done.cancelled()
 
-    def _release(self, group: Group) -> None:
-        if group.version is not None and self._store.release(group.version):
-            self._sampler.scheduler.forget_owner(group.owner)
+    def _let_go(self, version: Version | None) -> None:
+        if version is not None and self._store.release(version):
+            self._sampler.scheduler.forget_owner(version.key)
 
     # anybody --------------------------------------------------------------------------------------------------
 

@@ -1,12 +1,15 @@
-"""Results and errors into futures whose caller may have gone."""
+"""Results and errors into futures whose caller may have gone; what nobody foresaw ends one request, not the engine."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from concurrent.futures import Future, InvalidStateError
 from typing import Any
 
-from motet.errors import MotetError
+from motet.errors import EngineFault, MotetError
+
+log = logging.getLogger(__name__)
 
 
 def resolve(future: Future[Any], result: object) -> None:
@@ -26,8 +29,22 @@ def fail(future: Future[Any], error: BaseException) -> None:
 
 
 def answer(future: Future[Any], work: Callable[[], object]) -> None:
-    """What the work gives, or the error of motet.errors that it raises; any other is a fault and goes on."""
+    """What the work gives, or its error, see `told`.
+
+    For work that touches what others share only once nothing of it can fail any more. Everything else (passes, steps,
+    queues) is not guarded: a fault there ends the engine, since nobody could say what it left.
+    """
     try:
-        resolve(future, work())
-    except MotetError as error:
-        fail(future, error)
+        result = work()
+    except Exception as error:
+        fail(future, told(error))
+    else:
+        resolve(future, result)
+
+
+def told(error: Exception) -> MotetError:
+    """An error as its request hears of it. One that is not of motet.errors is a fault of ours, and is logged here."""
+    if isinstance(error, MotetError):
+        return error
+    log.error("a request failed alone on a fault of ours", exc_info=error)
+    return EngineFault(f"an internal fault of the engine: {type(error).__name__}: {error}")

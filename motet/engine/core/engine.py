@@ -1,8 +1,9 @@
 """The engine: requests in, futures out, two lanes at work between.
 
 The training lane takes one short request or one pass at a time; the sampling lane steps every live sequence. Each
-lane is a thread; the floor says who has the cores. A lane that meets a fault of ours takes the engine down with it,
-every open future failing clearly: whoever owns the process starts it again.
+lane is a thread; the floor says who has the cores. An error that nobody foresaw fails one request alone where it has
+not touched what others share (see `answers`). In a pass, a step or a queue it takes the engine down with it, every
+open future failing clearly: whoever owns the process starts it again.
 """
 
 from __future__ import annotations
@@ -12,11 +13,12 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from enum import Enum, auto
 from functools import partial
+from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any
 
 from motet.engine.backends.base import Backend, PieceResult, SampleOrder, TrainPart
-from motet.engine.core.answers import answer, fail, resolve
+from motet.engine.core.answers import answer, fail, resolve, told
 from motet.engine.core.filework import FileWork
 from motet.engine.core.floor import Floor
 from motet.engine.core.queues import PassItem, Pending, Queues, TrainPass
@@ -187,8 +189,8 @@ class Engine:
         assert isinstance(request, ForwardBackward)
         try:
             pending.pieces = self._backend.cut(request.run, request.data, request.loss)
-        except MotetError as error:
-            fail(pending.future, error)
+        except Exception as error:
+            fail(pending.future, told(error))
 
     def _run_pass(self, work: TrainPass) -> None:
         began = self._floor.worked("training")
@@ -215,8 +217,8 @@ class Engine:
         match request:
             case CreateRun(run, shape, seed, _):
                 return backend.create_run(run, shape, seed)
-            case OptimStep(run, adam):
-                return backend.optim_step(run, adam)
+            case OptimStep(run, adam, journal):
+                return backend.optim_step(run, adam, None if journal is None else Path(journal))
             case Publish(run, version):
                 return backend.publish(run, version)
             case DropRun(run):
@@ -258,8 +260,8 @@ class Engine:
     def _begin(self, order: SampleOrder) -> None:
         try:
             self._backend.begin_sample(order)
-        except MotetError as error:
-            fail(order.done, error)
+        except Exception as error:
+            fail(order.done, told(error))
 
 
 def _part(item: PassItem) -> TrainPart:

@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from motet.engine.backends.base import Backend
-from motet.engine.core.answers import answer, fail
+from motet.engine.core.answers import answer, fail, told
 from motet.engine.core.queues import Pending, Queues
 from motet.engine.core.requests import LoadRun, LoadVersion, OptimStep, RestoreRun, SaveRun, SaveVersion
 from motet.engine.core.scribe import Scribe
-from motet.errors import MotetError
 
 
 class FileWork:
@@ -79,8 +78,8 @@ class FileWork:
         assert step.journal is not None
         try:
             self._backend.journal_step(step.run, step.adam, Path(step.journal))
-        except MotetError as error:
-            fail(pending.future, error)
+        except Exception as error:
+            fail(pending.future, told(error))
             self._queues.done(pending)
         else:
             pending.journaled = True
@@ -89,8 +88,8 @@ class FileWork:
     def _save(self, pending: Pending, run: str, folder: Path) -> None:
         try:
             write = self._backend.copy_run(run, folder)
-        except MotetError as error:
-            fail(pending.future, error)
+        except Exception as error:
+            fail(pending.future, told(error))
             self._queues.done(pending)
         else:
             self._queues.done(pending)

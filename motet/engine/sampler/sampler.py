@@ -76,13 +76,14 @@ class Sampler:
             return
         members = [rows.chunks[i].sequence for i in drawing]
         logits = self._runner.logits(rows, rows.bounds[1:][drawing] - 1)
-        how = self._how_to_draw(members, logits.device)
+        how = self._how_to_draw(members, logits)
         self._note_top(members, logits, how.temperature)
         drawn = draw(logits, how.temperature, how.top_k, how.top_p, how.uniform)
         for member, token, logprob in zip(members, drawn.tokens.tolist(), drawn.logprobs.tolist(), strict=True):
             self._append(member, token, logprob)
 
-    def _how_to_draw(self, members: list[Sequence], device: torch.device) -> _Draws:
+    def _how_to_draw(self, members: list[Sequence], logits_NV: Tensor) -> _Draws:
+        device, vocabulary = logits_NV.device, logits_NV.shape[1]
         params = [member.group.params for member in members]
         numbers = uniforms(
             np.array([member.group.seed & 0xFFFFFFFFFFFFFFFF for member in members], np.uint64),
@@ -91,7 +92,7 @@ class Sampler:
         )
         return _Draws(
             torch.tensor([p.temperature for p in params], dtype=torch.float32, device=device),
-            torch.tensor([p.top_k for p in params], dtype=torch.int64, device=device),
+            torch.tensor([min(p.top_k, vocabulary) for p in params], dtype=torch.int64, device=device),
             torch.tensor([p.top_p for p in params], dtype=torch.float32, device=device),
             torch.from_numpy(numbers).to(device),
         )

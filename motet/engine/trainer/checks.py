@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from motet.engine.trainer.losses import LOSSES
-from motet.engine.types import AdamW, Datum, FloatArray, Loss
+from motet.engine.types import AdamW, Datum, FloatArray, Loss, as_float32
 from motet.errors import BadRequest
+
+LEAST_EPS = 1e-20  # squares of smaller gradients are 0 in float32: less than this would guard nothing
 
 
 def check_data(data: tuple[Datum, ...], loss: Loss, vocabulary: int, context: int) -> None:
@@ -26,7 +28,7 @@ def _check_config(loss: Loss) -> None:
         if key not in allowed:
             known = ", ".join(allowed) or "none"
             raise BadRequest(f"{loss.name} has no setting {key!r}; it knows: {known}")
-        if not np.isfinite(value):
+        if not np.isfinite(as_float32(value)):
             raise BadRequest(f"{loss.name}: {key} is {value}, which is not a number to train with")
 
 
@@ -39,6 +41,8 @@ def _check_datum(name: str, datum: Datum, loss: Loss, vocabulary: int, context: 
     if datum.targets.ndim not in (1, 2) or len(datum.targets) != length or datum.targets.size == 0:
         raise BadRequest(f"{name}: targets have the shape {datum.targets.shape}, tokens have the length {length}")
     for kind, ids in (("token", datum.tokens), ("target", datum.targets)):
+        if ids.dtype.kind not in "iu":
+            raise BadRequest(f"{name}: its {kind}s are {ids.dtype}; they must be integers")
         if int(ids.min()) < 0 or int(ids.max()) >= vocabulary:
             worst = int(ids.min()) if int(ids.min()) < 0 else int(ids.max())
             raise BadRequest(f"{name} has the {kind} {worst}: the vocabulary is 0 to {vocabulary - 1}")
@@ -61,12 +65,12 @@ def _check_array(name: str, key: str, array: FloatArray | None, datum: Datum, re
         return
     if array.shape != datum.targets.shape:
         raise BadRequest(f"{name}: {key} has the shape {array.shape}, targets have {datum.targets.shape}")
-    if not np.isfinite(array).all():
+    if not np.isfinite(as_float32(array)).all():
         raise BadRequest(f"{name}: {key} has NaN or infinite values: look at how they were computed")
 
 
 def check_adam(adam: AdamW) -> None:
-    """BadRequest where an optimizer setting is no number to train with."""
+    """BadRequest where an optimizer setting is no number to train with, once it is float32 as the weights are."""
     bounds = {
         "learning_rate": (adam.learning_rate, 0.0, float("inf")),
         "beta1": (adam.beta1, 0.0, 1.0),
@@ -76,7 +80,9 @@ def check_adam(adam: AdamW) -> None:
         "grad_clip_norm": (adam.grad_clip_norm, 0.0, float("inf")),
     }
     for key, (value, low, high) in bounds.items():
-        if not (low <= value < high):
-            raise BadRequest(f"{key} is {value}: it must be at least {low:g} and below {high:g}")
-    if adam.eps == 0:
-        raise BadRequest("eps is 0: a parameter without a gradient would become 0 / 0; choose 1e-12 or more")
+        if not (low <= value < high) or not np.isfinite(as_float32(value)):
+            raise BadRequest(f"{key} is {value}: it must be a float32 number of at least {low:g} and below {high:g}")
+    if adam.eps < LEAST_EPS:
+        raise BadRequest(
+            f"eps is {adam.eps:g}: a parameter without a gradient would become 0 / 0; choose {LEAST_EPS:g} or more"
+        )

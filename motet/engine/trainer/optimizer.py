@@ -7,7 +7,7 @@ import math
 import torch
 
 from motet.engine.adapters.run import Run
-from motet.engine.types import AdamW
+from motet.engine.types import AdamW, as_float32
 from motet.errors import NotFinite
 
 
@@ -28,21 +28,37 @@ def adamw_step(run: Run, adam: AdamW) -> dict[str, float]:
     """One step (Loshchilov & Hutter 2019, algorithm 2), in place; the gradient is cleared.
 
     The norm is clipped first, then the moments are updated; without a gradient the step is one with gradient zero.
-    NotFinite: the gradient has NaN or infinite values: the weights stay, the gradient is cleared.
+    NotFinite: the gradient, or what the step would make of the run, is beyond float32 (or the base model's dtype): then
+    the run is as it was, but for its gradient, which is cleared. Whatever else is raised leaves the run as it was.
     """
     norm = gradient_norm(run)
     gradient = run.gradient if run.gradient is not None else torch.zeros_like(run.master)
     if adam.grad_clip_norm > 0 and norm > adam.grad_clip_norm:
         gradient = gradient * (adam.grad_clip_norm / (norm + 1e-6))
-    if run.first_moment is None or run.second_moment is None:
-        run.first_moment, run.second_moment = torch.zeros_like(run.master), torch.zeros_like(run.master)
-    run.step += 1
-    run.first_moment.lerp_(gradient, 1 - adam.beta1)
-    run.second_moment.mul_(adam.beta2).addcmul_(gradient, gradient, value=1 - adam.beta2)
-    run.master.mul_(1 - adam.learning_rate * adam.weight_decay)
-    size = adam.learning_rate / (1 - adam.beta1**run.step)
-    spread = run.second_moment.sqrt().div_(math.sqrt(1 - adam.beta2**run.step)).add_(adam.eps)
-    run.master.addcdiv_(run.first_moment, spread, value=-size)
-    run.refresh_compute()
+    step, first, second = run.step + 1, run.first_moment, run.second_moment
+    if first is None or second is None:
+        first = second = torch.zeros_like(run.master)
+    first = torch.lerp(first, gradient, 1 - adam.beta1)
+    second = (second * adam.beta2).addcmul_(gradient, gradient, value=1 - adam.beta2)
+    size = adam.learning_rate / (1 - adam.beta1**step)
+    if math.isinf(as_float32(size)):
+        raise _overflow(run)
+    spread = second.sqrt().div_(math.sqrt(1 - adam.beta2**step)).add_(adam.eps)
+    master = (run.master * (1 - adam.learning_rate * adam.weight_decay)).addcdiv_(first, spread, value=-size)
+    if not (_finite(second) and _finite(master.to(run.compute.dtype))):
+        raise _overflow(run)
+    run.take_step(step, master, first, second)
+    return {"grad_norm:mean": norm, "step:max": float(step), "learning_rate:mean": adam.learning_rate}
+
+
+def _overflow(run: Run) -> NotFinite:
     run.clear_gradient()
-    return {"grad_norm:mean": norm, "step:max": float(run.step), "learning_rate:mean": adam.learning_rate}
+    return NotFinite(
+        f"the step would make numbers of {run.name} that are not finite: it was not taken and the gradient is cleared; "
+        "lower learning_rate or weight_decay, or look for huge advantages in the data"
+    )
+
+
+def _finite(tensor: torch.Tensor) -> bool:
+    """Without a copy of the tensor."""
+    return math.isfinite(torch.linalg.vector_norm(tensor, float("inf")))
