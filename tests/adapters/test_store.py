@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from motet.engine.adapters.layout import fresh_weights, make_layout
 from motet.engine.adapters.residency import Residency
 from motet.engine.adapters.run import Run
 from motet.engine.adapters.store import AdapterStore
@@ -180,3 +181,20 @@ def test_a_swap_blocks_nobody_else() -> None:
     residency.wait("a")
     assert items["a"].moves == ["out", "in"]
     residency.close()
+
+
+def test_a_matrix_is_drawn_from_the_seed_and_its_place_whatever_else_is_trained(tmp_path: Path) -> None:
+    config = read_config(make_tiny_model(tmp_path, "qwen3"))
+    everything, mlp = (
+        make_layout(config, AdapterShape(rank=4, attention=attention, mlp=True, unembed=attention))
+        for attention in (True, False)
+    )
+    drawn = {layout: fresh_weights(layout, 5) for layout in (everything, mlp)}
+    for many, one in zip(everything.plan, mlp.plan, strict=True):
+        if one is None or many is None:
+            continue
+        a = drawn[everything][many.a_start : many.b_start]
+        assert torch.equal(a, drawn[mlp][one.a_start : one.b_start])
+        bound = one.d_in**-0.5
+        assert a.abs().max() <= bound and a.std() == pytest.approx(bound / 3**0.5, rel=0.1)
+        assert drawn[everything][many.b_start : many.b_start + many.d_in].count_nonzero() == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from dataclasses import dataclass
 
@@ -53,13 +54,23 @@ def make_layout(config: ModelConfig, shape: AdapterShape) -> Layout:
 
 
 def fresh_weights(layout: Layout, seed: int) -> Tensor:
-    """A flat float32 adapter as LoRA starts: A uniform in +-1/sqrt(D_in), B zero (Hu et al. 2021; PEFT's rule)."""
-    generator = torch.Generator().manual_seed(seed)
+    """A flat float32 adapter as LoRA starts: A uniform in +-1/sqrt(D_in), B zero (Hu et al. 2021; PEFT's rule).
+
+    Each projection's A follows from the seed and its own place, so that it is the same whatever else is trained.
+    """
+    rank = layout.shape.rank
     flat = torch.zeros(layout.size)
-    for site in layout.plan:
+    for number, site in enumerate(layout.plan):
         if site is None:
             continue
         bound = 1 / math.sqrt(site.d_in)
-        part = flat[site.a_start : site.b_start]
-        part.copy_(torch.rand(part.shape, generator=generator) * (2 * bound) - bound)
+        a = flat[site.a_start : site.b_start].view(site.d_in, len(site.splits), rank)
+        for split in range(len(site.splits)):
+            drawn = torch.rand(rank, site.d_in, generator=_generator(seed, number, split))
+            a[:, split] = (drawn * (2 * bound) - bound).T
     return flat
+
+
+def _generator(seed: int, site: int, split: int) -> torch.Generator:
+    digest = hashlib.sha256(f"{seed}:{site}:{split}".encode()).digest()
+    return torch.Generator().manual_seed(int.from_bytes(digest[:8], "big") >> 1)
