@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 from motet.engine.adapters.journal import read_gradient, write_gradient
 from motet.engine.adapters.layout import make_layout
@@ -16,7 +17,8 @@ from motet.engine.adapters.residency import Residency
 from motet.engine.adapters.snapshot import check_fits, copy_run, load_snapshot, save_snapshot
 from motet.engine.adapters.store import AdapterStore
 from motet.engine.models.config import ModelConfig, read_config
-from motet.engine.types import AdapterShape
+from motet.engine.trainer.optimizer import adamw_step
+from motet.engine.types import AdamW, AdapterShape
 from motet.errors import BadConfig, BadRequest, EngineFault
 from tests.tiny import make_tiny_model
 
@@ -179,3 +181,76 @@ def test_a_folder_is_written_whole_or_not_at_all(open_store: Callable, tmp_path:
     (tmp_path / "saved" / "run.json").write_text('{"shape": {"rank": 8}, "step": 0')
     with pytest.raises(EngineFault, match="torn"):
         load_snapshot(tmp_path / "saved")
+
+
+def nan(tensor: torch.Tensor) -> torch.Tensor:
+    return torch.full_like(tensor, torch.nan)
+
+
+DAMAGE: dict[str, Callable[[dict[str, torch.Tensor]], dict[str, torch.Tensor]]] = {
+    "short weights": lambda kept: {**kept, "master": kept["master"][:-1].clone()},
+    "short moments": lambda kept: {**kept, "first_moment": kept["first_moment"][:9].clone()},
+    "weights of another dtype": lambda kept: {**kept, "master": kept["master"].bfloat16()},
+    "weights of another shape": lambda kept: {**kept, "master": kept["master"].view(2, -1)},
+    "no weights": lambda kept: {"first_moment": kept["first_moment"], "second_moment": kept["second_moment"]},
+    "half of the moments": lambda kept: {"master": kept["master"], "first_moment": kept["first_moment"]},
+    "an unknown name": lambda kept: {**kept, "third_moment": kept["master"].clone()},
+    "weights of NaN": lambda kept: {**kept, "master": nan(kept["master"])},
+    "moments of NaN": lambda kept: {**kept, "second_moment": nan(kept["second_moment"])},
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE.keys())
+def test_a_damaged_snapshot_is_told(open_store: Callable, tmp_path: Path, damage: Callable) -> None:
+    """Before a kernel reads beyond its end, or a run goes on with what is none of its own."""
+    store = open_store()
+    run = store.create_run("run", SHAPE, 0)
+    run.adapter.grad.fill_(0.1)  # type: ignore[union-attr]
+    adamw_step(run, AdamW())
+    save_snapshot(tmp_path / "saved", copy_run(run))
+    file = tmp_path / "saved" / "run.safetensors"
+    check_fits(load_snapshot(tmp_path / "saved"), run.layout, tmp_path / "saved")
+    save_file(damage(load_file(file)), file)
+    with pytest.raises((EngineFault, BadRequest)):
+        check_fits(load_snapshot(tmp_path / "saved"), run.layout, tmp_path / "saved")
+
+
+def test_a_name_for_what_is_half_written_is_nobody_s(open_store: Callable, tmp_path: Path) -> None:
+    snapshot = copy_run(open_store().create_run("run", SHAPE, 0))
+    for name in ("x.partial", "x"):
+        save_snapshot(tmp_path / "names" / name, snapshot)
+    assert sorted(path.name for path in (tmp_path / "names").iterdir()) == ["x", "x.partial"]
+
+
+class Breaking:
+    """An item that cannot be moved, for a reason that nobody foresaw."""
+
+    key = "breaking"
+
+    def __init__(self, leaves: bool) -> None:
+        self.leaves = leaves
+
+    def nbytes(self) -> int:
+        return 30
+
+    def spill(self) -> None:
+        if not self.leaves:
+            raise MemoryError
+
+    def load(self) -> None:
+        raise MemoryError
+
+
+@pytest.mark.timeout(20)
+def test_what_nobody_foresaw_while_moving_leaves_nobody_waiting() -> None:
+    residency = Residency(20)
+    residency.add(Breaking(leaves=False))
+    for _ in range(20):
+        residency.wait("breaking")  # it stays
+    residency.close()
+    residency = Residency(20)
+    residency.add(Breaking(leaves=True))
+    with pytest.raises(EngineFault, match="MemoryError"):
+        while True:  # until it has left
+            residency.wait("breaking")
+    residency.close()

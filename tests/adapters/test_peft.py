@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +13,7 @@ import torch
 from peft import LoraConfig, PeftModel, get_peft_model
 from transformers import AutoModelForCausalLM
 
-from motet.engine.adapters.layout import fresh_weights, make_layout
+from motet.engine.adapters.layout import Layout, fresh_weights, make_layout
 from motet.engine.adapters.peft import load_peft, save_peft
 from motet.engine.models.base import open_base_model
 from motet.engine.models.config import read_config
@@ -33,6 +35,10 @@ SHAPES = [
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     return make_tiny_model(tmp_path, "qwen2")
+
+
+def laid_out(folder: Path) -> Callable[[AdapterShape], Layout]:
+    return partial(make_layout, read_config(folder))
 
 
 @torch.no_grad()
@@ -57,7 +63,7 @@ def test_ours_loads_in_peft(folder: Path, tmp_path: Path, shape: AdapterShape) -
     ours = our_logits(folder, layout, flat)
     assert (plain - theirs).abs().max() > 0.1
     torch.testing.assert_close(ours, theirs, atol=2e-4, rtol=1e-4)
-    again = load_peft(tmp_path / "adapter", read_config(folder))
+    again = load_peft(tmp_path / "adapter", laid_out(folder))
     assert again.layout.shape == shape and torch.equal(again.flat, flat)
 
 
@@ -74,36 +80,47 @@ def test_theirs_loads_in_ours(folder: Path, tmp_path: Path, targets: list[str], 
                 parameter.normal_(0, 0.1)
         theirs = wrapped(TOKENS[None]).logits[0]
     wrapped.save_pretrained(tmp_path / "theirs")
-    loaded = load_peft(tmp_path / "theirs", read_config(folder))
+    loaded = load_peft(tmp_path / "theirs", laid_out(folder))
     torch.testing.assert_close(our_logits(folder, loaded.layout, loaded.flat), theirs, atol=2e-4, rtol=1e-4)
 
 
 def test_what_cannot_be_loaded_is_refused(folder: Path, tmp_path: Path) -> None:
-    config = read_config(folder)
+    lay_out = laid_out(folder)
     with pytest.raises(NotFound):
-        load_peft(tmp_path, config)
-    layout = make_layout(config, AdapterShape(rank=2))
+        load_peft(tmp_path, lay_out)
+    layout = lay_out(AdapterShape(rank=2))
     target = tmp_path / "adapter"
     save_peft(target, layout, fresh_weights(layout, 0), "base")
     with pytest.raises(BadRequest, match="exists"):
         save_peft(target, layout, fresh_weights(layout, 0), "base")
-    other = read_config(make_tiny_model(tmp_path / "other", "qwen2", hidden_size=48))
+    other = make_tiny_model(tmp_path / "other", "qwen2", hidden_size=48)
     with pytest.raises(BadRequest, match="another base model"):
-        load_peft(target, other)
+        load_peft(target, laid_out(other))
     written = json.loads((target / "adapter_config.json").read_text())
     changes: list[dict[str, object]] = [
         *({"use_dora": True}, {"bias": "all"}, {"target_modules": ["c_attn"]}, {"rank_pattern": {"q": 1}}),
-        *({"target_modules": "all-linear"}, {"r": 0}, {"r": "two"}, {"lora_alpha": None}),
+        *({"target_modules": "all-linear"}, {"r": 0}, {"r": "two"}, {"lora_alpha": None}, {"r": True}),
     ]
     for change in changes:
         (target / "adapter_config.json").write_text(json.dumps({**written, **change}))
         with pytest.raises(BadRequest):
-            load_peft(target, config)
-    (target / "adapter_config.json").write_text('{"r": 2')
-    with pytest.raises(EngineFault, match="adapter_config.json cannot be read"):
-        load_peft(target, config)
+            load_peft(target, lay_out)
+    for torn in (b'{"r": 2', b"[]", b"\xff"):
+        (target / "adapter_config.json").write_bytes(torn)
+        with pytest.raises(EngineFault, match="adapter_config.json cannot be read"):
+            load_peft(target, lay_out)
     (target / "adapter_config.json").write_text(json.dumps(written))
-    torn = target / "adapter_model.safetensors"
-    torn.write_bytes(torn.read_bytes()[:-10])
+    weights = target / "adapter_model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-10])
     with pytest.raises(EngineFault, match="cannot be read"):
-        load_peft(target, config)
+        load_peft(target, lay_out)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_weights_that_are_no_numbers_are_refused(folder: Path, tmp_path: Path, value: float) -> None:
+    layout = laid_out(folder)(AdapterShape(rank=2))
+    flat = fresh_weights(layout, 0)
+    flat[-1] = value
+    save_peft(tmp_path / "adapter", layout, flat, "base")
+    with pytest.raises(BadRequest, match="NaN"):
+        load_peft(tmp_path / "adapter", laid_out(folder))

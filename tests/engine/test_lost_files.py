@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from motet.engine.core.engine import Engine
-from motet.engine.core.requests import CreateRun, LoadRun, Publish, Sample, SaveRun
-from motet.engine.types import AdapterShape, SamplingParams
+from motet.engine.core.requests import CreateRun, ForwardBackward, LoadRun, OptimStep, Publish, Sample, SaveRun
+from motet.engine.types import AdamW, AdapterShape, Datum, Loss, SamplingParams
 from motet.errors import BadRequest, EngineFault
 from tests.tiny import make_tiny_model
 
@@ -52,3 +52,25 @@ def test_a_run_of_another_base_model_is_refused(engine_on: Callable, tmp_path: P
         with pytest.raises(BadRequest, match="another base model"):
             engine.submit(LoadRun("run", str(tmp_path / "saved"), optimizer=True)).result()
         assert sample(engine, None) == sample(engine, None)
+
+
+def test_a_run_that_is_lost_between_two_passes(engine_on: Callable) -> None:
+    """Its request fails alone, and so does what it asks next; who shares the pass goes on as if alone."""
+    data = tuple(Datum(np.full(30, n), np.full(30, n)) for n in range(200))
+    with engine_on(pass_rows=64) as engine:
+        for run in ("lost", "other", "alone"):
+            engine.submit(CreateRun(run, AdapterShape(rank=4), 1)).result()
+        expected = engine.submit(ForwardBackward("alone", data, Loss())).result()
+        lost, other = (engine.submit(ForwardBackward(run, data, Loss())) for run in ("lost", "other"))
+        queue = engine._queues._runs["lost"]
+        while not queue[0].results:
+            time.sleep(0.001)
+        residency = engine._backend._store.residency  # type: ignore[attr-defined]
+        residency._entries[engine._backend._store.run("lost").key].fault = EngineFault("lost")  # type: ignore[attr-defined]
+        with pytest.raises(EngineFault, match="lost"):
+            lost.result()
+        assert other.result().metrics["loss:sum"] == expected.metrics["loss:sum"]
+        with pytest.raises(EngineFault, match="lost"):
+            engine.submit(OptimStep("lost", AdamW())).result()
+        steps = [engine.submit(OptimStep(run, AdamW())).result().metrics for run in ("other", "alone")]
+        assert steps[0] == steps[1]

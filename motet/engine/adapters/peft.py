@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,9 +18,9 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from motet.engine.adapters.folders import whole_folder
-from motet.engine.adapters.layout import Layout, make_layout
-from motet.engine.models.config import ModelConfig
+from motet.engine.adapters.layout import Layout
 from motet.engine.models.weights import DOWN, GATE_UP, HEAD, OUT, QKV, SITES, in_layer
+from motet.engine.ops.finite import all_finite
 from motet.engine.types import AdapterShape
 from motet.errors import BadRequest, EngineFault, NotFound
 
@@ -80,12 +81,14 @@ def save_peft(folder: Path, layout: Layout, flat: Tensor, base_model: str) -> No
 
 def _read_config(folder: Path) -> dict[str, Any]:
     path = folder / "adapter_config.json"
-    if not path.is_file():
-        raise NotFound(f"{folder} is no PEFT folder: it has no adapter_config.json")
     try:
-        config: dict[str, Any] = json.loads(path.read_text())
-    except ValueError as error:
+        config: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, NotADirectoryError):
+        raise NotFound(f"{folder} is no PEFT folder: it has no adapter_config.json") from None
+    except (OSError, ValueError) as error:
         raise EngineFault(f"{path} cannot be read: {error}") from error
+    if not isinstance(config, dict):
+        raise EngineFault(f"{path} cannot be read: it holds no table")
     refused = {
         "bias": config.get("bias", "none") != "none",
         "modules_to_save": bool(config.get("modules_to_save")),
@@ -103,7 +106,8 @@ def _read_config(folder: Path) -> dict[str, Any]:
 def _read_shape(folder: Path) -> AdapterShape:
     config = _read_config(folder)
     rank, alpha, names = config.get("r"), config.get("lora_alpha"), config.get("target_modules")
-    if not isinstance(rank, int) or rank < 1 or not isinstance(alpha, int | float):
+    wrong = isinstance(rank, bool) or isinstance(alpha, bool)  # True is 1 in Python, and no number in JSON
+    if wrong or not isinstance(rank, int) or rank < 1 or not isinstance(alpha, int | float):
         raise BadRequest(
             f"{folder}: r is {rank!r} and lora_alpha {alpha!r}; a rank of at least 1 and a number are needed"
         )
@@ -121,12 +125,13 @@ def _read_shape(folder: Path) -> AdapterShape:
     )
 
 
-def load_peft(folder: Path, config: ModelConfig) -> LoadedAdapter:
-    """Read a PEFT folder; projections that it leaves out are zero.
+def load_peft(folder: Path, lay_out: Callable[[AdapterShape], Layout]) -> LoadedAdapter:
+    """Read a PEFT folder; projections that it leaves out are zero. `lay_out` refuses a shape that cannot be.
 
-    NotFound: not a PEFT folder. BadRequest: not plain LoRA, or of another base model. EngineFault: a torn file.
+    NotFound: not a PEFT folder. BadRequest: not plain LoRA, of another base model, or weights that are no numbers.
+    EngineFault: a torn file.
     """
-    layout = make_layout(config, _read_shape(folder))
+    layout = lay_out(_read_shape(folder))
     try:
         tensors = load_file(folder / "adapter_model.safetensors")
     except (OSError, SafetensorError) as error:
@@ -146,4 +151,6 @@ def load_peft(folder: Path, config: ModelConfig) -> LoadedAdapter:
     extra = [name for name in tensors if ".base_layer." not in name]  # PEFT writes the frozen head beside its adapter
     if extra:
         raise BadRequest(f"{folder} holds weights that have no place here, such as {extra[0]}")
+    if not all_finite(flat):
+        raise BadRequest(f"{folder} holds NaN or infinite weights: the run has diverged, take an earlier version")
     return LoadedAdapter(layout, flat)

@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 
 
 class Item(Protocol):
-    """Something that is either in memory or on disk. `spill` and `load` do the copy, or raise EngineFault."""
+    """Something that is in memory or on disk. `spill` and `load` do the copy; where they raise, it is as it was."""
 
     @property
     def key(self) -> str:
@@ -136,9 +136,8 @@ class Residency:
         fault = None
         try:
             entry.item.load()
-        except EngineFault as error:
-            log.error("lost: %s", error)
-            fault = error
+        except Exception as error:  # nobody waits for this thread: whoever waits for the item must hear of it
+            fault = _fault("lost", error)
         with self._changed:
             entry.resident, entry.moving, entry.fault = fault is None, False, fault
             self._touch(entry)
@@ -151,8 +150,8 @@ class Residency:
             left = True
             try:
                 entry.item.spill()
-            except EngineFault as error:  # it stays where it is, and the budget is exceeded until a later try
-                log.error("nothing can leave memory: %s", error)
+            except Exception as error:  # it stays where it is, and the budget is exceeded until a later try
+                _fault("nothing can leave memory", error)
                 left = False
             with self._changed:
                 entry.resident, entry.moving = not left, False
@@ -172,3 +171,12 @@ class Residency:
             if victim is not None:
                 victim.moving = True
             return victim
+
+
+def _fault(what: str, error: Exception) -> EngineFault:
+    """The error as others hear of it, and a line in the log: with its trace where nobody foresaw it."""
+    if isinstance(error, EngineFault):
+        log.error("%s: %s", what, error)
+        return error
+    log.error("%s", what, exc_info=error)
+    return EngineFault(f"an adapter could not be moved: {type(error).__name__}: {error}")

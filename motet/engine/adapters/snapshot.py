@@ -15,10 +15,12 @@ from motet.engine.adapters.folders import whole_folder
 from motet.engine.adapters.layout import Layout
 from motet.engine.adapters.run import Run
 from motet.engine.adapters.tensors import read_tensors
+from motet.engine.ops.finite import all_finite
 from motet.engine.types import AdapterShape
 from motet.errors import BadRequest, EngineFault, NotFound
 
 FORMAT = 1
+MOMENTS = {"first_moment", "second_moment"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,18 +51,30 @@ def save_snapshot(folder: Path, snapshot: Snapshot) -> None:
 
 def load_snapshot(folder: Path) -> Snapshot:
     """NotFound: no such folder. EngineFault: it is torn."""
-    if not (folder / "run.json").is_file():
-        raise NotFound(f"{folder} holds no saved run")
     try:
-        about = json.loads((folder / "run.json").read_text())
-        tensors = read_tensors(folder / "run.safetensors")
-        snapshot = Snapshot(AdapterShape(**about["shape"]), int(about["step"]), tensors)
-        strange = [name for name, tensor in snapshot.tensors.items() if tensor.dtype != torch.float32]
-        if "master" not in snapshot.tensors or strange:
-            raise ValueError(f"its tensors are {sorted(snapshot.tensors)}, not float32: {strange or 'none'}")
+        text = (folder / "run.json").read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        raise NotFound(f"{folder} holds no saved run") from None
+    except OSError as error:
+        raise EngineFault(f"the saved run in {folder} cannot be read: {error}") from error
+    try:
+        about, tensors = json.loads(text), read_tensors(folder / "run.safetensors")
+        _check_tensors(tensors)
+        return Snapshot(AdapterShape(**about["shape"]), int(about["step"]), tensors)
     except (OSError, SafetensorError, ValueError, KeyError, TypeError) as error:
         raise EngineFault(f"the saved run in {folder} is torn: {error}") from error
-    return snapshot
+
+
+def _check_tensors(tensors: dict[str, Tensor]) -> None:
+    """ValueError where they are not what `Run.state` gives: float32, flat, the moments both; NaN is never saved."""
+    names = set(tensors)
+    if not {"master"} <= names <= {"master", *MOMENTS, "gradient"} or names & MOMENTS not in (set(), MOMENTS):
+        raise ValueError(f"its tensors are {sorted(names)}")
+    for name, tensor in tensors.items():
+        if tensor.dtype != torch.float32 or tensor.ndim != 1:
+            raise ValueError(f"{name} is {tensor.dtype} of the shape {tuple(tensor.shape)}, not a line of float32")
+        if name != "gradient" and not all_finite(tensor):
+            raise ValueError(f"{name} has NaN or infinite values")
 
 
 def check_fits(snapshot: Snapshot, layout: Layout, folder: Path) -> None:

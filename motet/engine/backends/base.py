@@ -35,6 +35,7 @@ from motet.engine.types import (
     StepResult,
     TrainResult,
 )
+from motet.errors import EngineFault
 
 __all__ = ["Backend", "Piece", "PieceResult", "SampleOrder", "TrainPart"]
 
@@ -86,8 +87,8 @@ class Backend(Protocol):
         """Check a request and cut it into pieces. BadRequest, NotFound."""
         ...
 
-    def train(self, parts: list[TrainPart], backward: bool) -> list[PieceResult]:
-        """One pass over pieces of many runs; parts of one run follow each other."""
+    def train(self, parts: list[TrainPart], backward: bool) -> list[PieceResult | EngineFault]:
+        """One pass over pieces of many runs; parts of one run follow each other. A part of a lost run has its fault."""
         ...
 
     def merge(self, results: list[PieceResult]) -> TrainResult:

@@ -50,7 +50,7 @@ from motet.engine.types import (
     StepResult,
     TrainResult,
 )
-from motet.errors import NotFinite
+from motet.errors import EngineFault, NotFinite
 
 
 class LocalBackend:
@@ -97,14 +97,25 @@ class LocalBackend:
         check_data(data, loss, self.info.vocabulary, self.info.context)
         return cut_pieces(data, self._pass_rows)
 
-    def train(self, parts: list[TrainPart], backward: bool) -> list[PieceResult]:
-        runs = {part.run: self._store.run(part.run) for part in parts}
-        with self._store.training(list(runs.values())):
-            work = [PassPart(part.piece, runs[part.run].adapter, part.loss) for part in parts]
-            results = self._trainer.run(work, backward)
-            for run in runs.values():
+    def train(self, parts: list[TrainPart], backward: bool) -> list[PieceResult | EngineFault]:
+        with ExitStack() as held:
+            runs = {name: self._held(name, held) for name in dict.fromkeys(part.run for part in parts)}
+            here = {name: run for name, run in runs.items() if isinstance(run, Run)}
+            work = [PassPart(part.piece, here[part.run].adapter, part.loss) for part in parts if part.run in here]
+            results = iter(self._trainer.run(work, backward) if work else ())
+            for run in here.values():
                 run.has_gradient = run.has_gradient or backward
-        return results
+        lost = {name: fault for name, fault in runs.items() if isinstance(fault, EngineFault)}
+        return [lost[part.run] if part.run in lost else next(results) for part in parts]
+
+    def _held(self, name: str, held: ExitStack) -> Run | EngineFault:
+        """A run in memory for as long as `held` is open; where it was lost, why."""
+        try:
+            run = self._store.run(name)
+            held.enter_context(self._store.training([run]))
+        except EngineFault as fault:
+            return fault
+        return run
 
     def merge(self, results: list[PieceResult]) -> TrainResult:
         return merge_results(results)
@@ -172,10 +183,9 @@ class LocalBackend:
 
     def load_version(self, version: str, folder: Path, number: int) -> PublishResult:
         began = time.perf_counter()
-        loaded = load_peft(folder, self._decoder.config)
-        layout = self._store.layout(loaded.layout.shape)
+        loaded = load_peft(folder, self._store.layout)
         flat = loaded.flat.to(self._decoder.dtype)
-        return self._told(self._store.add_version(version, number, layout, flat), began)
+        return self._told(self._store.add_version(version, number, loaded.layout, flat), began)
 
     # sampling -------------------------------------------------------------------------------------------------
 

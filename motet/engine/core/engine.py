@@ -38,7 +38,7 @@ from motet.engine.core.requests import (
 )
 from motet.engine.turns.ledger import Ledger
 from motet.engine.types import Lane
-from motet.errors import EngineGone, MotetError
+from motet.errors import EngineFault, EngineGone, MotetError
 
 
 class Signal(Enum):
@@ -197,10 +197,16 @@ class Engine:
         results = self._backend.train([_part(item) for item in work.items], work.backward)
         seconds_a_row = (self._floor.worked("training") - began) / sum(item.piece.rows for item in work.items)
         for item, result in zip(work.items, results, strict=True):
-            seconds = seconds_a_row * item.piece.rows
-            item.pending.seconds += seconds
-            self._ledger.charge(item.pending.account, "training", seconds)
-            self._deliver(item, result)
+            if isinstance(result, PieceResult):
+                seconds = seconds_a_row * item.piece.rows
+                item.pending.seconds += seconds
+                self._ledger.charge(item.pending.account, "training", seconds)
+                self._deliver(item, result)
+        pairs = zip(work.items, results, strict=True)
+        lost = {item.pending: fault for item, fault in pairs if isinstance(fault, EngineFault)}
+        for pending, fault in lost.items():
+            self._queues.done(pending)
+            fail(pending.future, fault)
 
     def _deliver(self, item: PassItem, result: PieceResult) -> None:
         pending = item.pending

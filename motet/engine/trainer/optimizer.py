@@ -7,6 +7,7 @@ import math
 import torch
 
 from motet.engine.adapters.run import Run
+from motet.engine.ops.finite import all_finite
 from motet.engine.types import AdamW, as_float32
 from motet.errors import NotFinite
 
@@ -25,7 +26,7 @@ def gradient_norm(run: Run) -> float:
 
 @torch.no_grad()
 def adamw_step(run: Run, adam: AdamW) -> dict[str, float]:
-    """One step (Loshchilov & Hutter 2019, algorithm 2), in place; the gradient is cleared.
+    """One step (Loshchilov & Hutter 2019, algorithm 2); the gradient is cleared.
 
     The norm is clipped first, then the moments are updated; without a gradient the step is one with gradient zero.
     NotFinite: the gradient, or what the step would make of the run, is beyond float32 (or the base model's dtype): then
@@ -45,7 +46,7 @@ def adamw_step(run: Run, adam: AdamW) -> dict[str, float]:
         raise _overflow(run)
     spread = second.sqrt().div_(math.sqrt(1 - adam.beta2**step)).add_(adam.eps)
     master = (run.master * (1 - adam.learning_rate * adam.weight_decay)).addcdiv_(first, spread, value=-size)
-    if not (_finite(second) and _finite(master.to(run.compute.dtype))):
+    if not (all_finite(second) and all_finite(master.to(run.compute.dtype))):
         raise _overflow(run)
     run.take_step(step, master, first, second)
     return {"grad_norm:mean": norm, "step:max": float(step), "learning_rate:mean": adam.learning_rate}
@@ -57,8 +58,3 @@ def _overflow(run: Run) -> NotFinite:
         f"the step would make numbers of {run.name} that are not finite: it was not taken and the gradient is cleared; "
         "lower learning_rate or weight_decay, or look for huge advantages in the data"
     )
-
-
-def _finite(tensor: torch.Tensor) -> bool:
-    """A sum shows what is not finite, ten times sooner than a look at every number; a huge one may be of finite ones."""
-    return math.isfinite(tensor.sum()) or bool(tensor.isfinite().all())
