@@ -16,7 +16,7 @@ from tinker import types
 from tinker.proto.request_conv import forward_backward_request_to_proto
 
 from motet.errors import BadRequest
-from motet.service.http.limits import MAX_DEPTH, MAX_GROUPS, check_nesting, unpack
+from motet.service.http.limits import MAX_DEPTH, MAX_GROUPS, UnfitValue, check_json, check_nesting, unpack
 from motet.service.wire import bounds
 from motet.service.wire import protobuf as pb
 from motet.service.wire.bounds import MAX_PARTS, SMALL, check_parts, form_of
@@ -153,6 +153,31 @@ def test_json_passes_by_its_depth(value: Any, wrapped: int) -> None:
     else:
         with pytest.raises(HTTPException):
             check_nesting(body)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [2**63, -(2**63) - 1, 10**400, "a\0", "\ud800", {"\udfff": 1}, [[{"a": ["\0"]}]]],
+    ids=lambda value: repr(value)[:12],
+)
+@pytest.mark.parametrize("ascii", [True, False])
+def test_a_value_that_nothing_takes_is_refused(value: Any, ascii: bool) -> None:
+    body = json.dumps({"model_id": "run", "x": value}, ensure_ascii=ascii).encode("utf-8", "surrogatepass")
+    with pytest.raises(UnfitValue) as raised:
+        check_json(body)
+    assert raised.value.content == {"model_id": "run", "x": value}
+
+
+@pytest.mark.parametrize("value", [2**63 - 1, -(2**63), 1.2345678901234567e-300, "\U0001f600 \\u0000", 1e22])
+def test_a_value_that_is_only_odd_is_taken(value: Any) -> None:
+    for ascii in (True, False):
+        check_json(json.dumps({"x": value, "more": "\\ud800"}, ensure_ascii=ascii).encode())
+    check_json(b"12345678901234567890 no JSON")
+
+
+def test_json_is_utf8() -> None:
+    with pytest.raises(HTTPException, match="UTF-8"):
+        check_json(json.dumps({"a": 1}).encode("utf-16"))
 
 
 def test_brackets_in_texts_do_not_nest() -> None:

@@ -14,8 +14,11 @@ from typer.core import TyperCommand, TyperGroup
 
 from motet.cli import app as commands
 from motet.service.http.app import ROOMS
+from motet.service.http.gate import LONGEST_WAIT
+from motet.service.http.limits import MAX_DEPTH, MAX_GROUPS, MAX_JSON_BYTES
 from motet.service.http.serving import SECTIONS, inner_sections, keys_of
 from motet.service.http.settings import ServiceSettings
+from motet.service.wire.bounds import MAX_PARTS
 
 ROOT = Path(__file__).parents[2]
 TOLD = (ROOT / "docs" / "service.md").read_text()
@@ -95,5 +98,8 @@ def test_the_bounds_told_are_the_defaults() -> None:
     assert f"up to {settings.poll_seconds:.0f} s" in TOLD
     assert f"above {settings.max_body_bytes // 1024**2} MiB" in TOLD
     assert f"{settings.max_pending:,} requests" in TOLD
+    assert f"JSON above {MAX_JSON_BYTES // 1024**2} MiB" in TOLD
+    assert f"more than {MAX_DEPTH} levels or {MAX_GROUPS:,} lists and objects" in TOLD
+    assert f"of more than {MAX_PARTS:,} parts" in TOLD and f"up to {LONGEST_WAIT:.0f} s, then get 429" in TOLD
     assert settings.max_pending_bytes == settings.max_result_bytes == 1024**3
     assert f"{settings.keep_seconds / 60:.0f} minutes" in TOLD

@@ -120,7 +120,9 @@ def test_a_drain_has_a_bound_and_can_be_hurried(service: Service) -> None:
     async def drained() -> None:
         drain = Drain(service)
         assert await drain.run(60) == 0, "there is nothing to wait for"
-        service.promises.make("tenant", "one", size=0)
+        service.holdings.resume("tenant", tokens=5)  # waits for an earlier one, which will never come now
+        assert await drain.run(60) == 0
+        service.holdings.resume("tenant", tokens=5).begin()
         began = time.monotonic()
         assert await drain.run(0.2) == 1
         assert 0.2 <= time.monotonic() - began < 2

@@ -16,7 +16,7 @@ from motet.service.http.auth import Unauthorized
 from motet.service.http.deps import get_operation, get_service
 from motet.service.http.draining import DrainLayer
 from motet.service.http.gate import Gate
-from motet.service.http.limits import BodyLimit
+from motet.service.http.limits import BodyLimit, UnfitValue
 from motet.service.http.logs import HEADER, RequestLog, current_id
 from motet.service.http.operation import Operation
 from motet.service.http.routes import (
@@ -69,6 +69,7 @@ def create_app(service: Service, watched: Operation) -> FastAPI:
     app.add_middleware(RequestLog, routes=declared, observe=watched.meters.served)
     app.add_exception_handler(MotetError, _answer_error)
     app.add_exception_handler(RequestValidationError, _answer_invalid)
+    app.add_exception_handler(UnfitValue, _answer_unfit)
     app.add_exception_handler(Exception, _answer_fault)
     return app
 
@@ -85,13 +86,26 @@ async def _answer_invalid(request: Request, error: Exception) -> JSONResponse:
     """A body of the wrong form: which field, and what is wrong with it."""
     assert isinstance(error, RequestValidationError)
     get_operation(request).meters.refused(error)
-    match error.body:
+    await _use_number(request, error.body)
+    wrong = "; ".join(f"{'.'.join(map(str, one['loc'][1:]))}: {one['msg']}" for one in error.errors()[:5])
+    return JSONResponse({"error": f"the request does not fit this route: {wrong}", "category": "user"}, 422)
+
+
+async def _answer_unfit(request: Request, error: Exception) -> JSONResponse:
+    """A body with a value that nothing here can take."""
+    assert isinstance(error, UnfitValue)
+    get_operation(request).meters.refused(error)
+    await _use_number(request, error.content)
+    return JSONResponse({"error": error.detail, "category": "user"}, error.status_code)
+
+
+async def _use_number(request: Request, body: object) -> None:
+    """A training request that is refused has used its number all the same."""
+    match body:
         case {"model_id": str(run_id), "seq_id": int(seq_id)}:
             service = get_service(request)
             with contextlib.suppress(UserError):  # no such run or number: then there is nothing to use up
                 await service.use_number(request.state.tenant, run_id, seq_id)
-    wrong = "; ".join(f"{'.'.join(map(str, one['loc'][1:]))}: {one['msg']}" for one in error.errors()[:5])
-    return JSONResponse({"error": f"the request does not fit this route: {wrong}", "category": "user"}, 422)
 
 
 async def _answer_fault(request: Request, error: Exception) -> JSONResponse:

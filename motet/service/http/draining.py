@@ -32,8 +32,7 @@ class Drain:
     @property
     def in_hand(self) -> int:
         """Accepted requests that will still be done: those that wait for an earlier one never will, from now on."""
-        held = sum(run.order.held for run in self._service.registry.runs.values())
-        return int(self._service.promises.sizes()["requests_pending"]) - held
+        return self._service.holdings.in_hand
 
     def hurry(self) -> None:
         """Somebody asked a second time: leave the rest undone."""

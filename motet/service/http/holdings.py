@@ -32,6 +32,11 @@ class Holdings:
         own = self._own(tenant)
         return replace(self._defaults, **own) if own else self._defaults
 
+    @property
+    def in_hand(self) -> int:
+        """Everybody's requests that will end without anything more from their clients."""
+        return sum(line.begun for line in self._lines.values())
+
     def check_run(self, tenant: str, generation: int) -> None:
         """OverQuota where one more run, in the engine of this generation, is too many."""
         self.check_adapter(tenant, generation)

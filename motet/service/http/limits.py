@@ -27,6 +27,14 @@ HALF = re.compile("[\ud800-\udfff]")
 PLAIN = ("application/x-protobuf", "application/protobuf", "application/octet-stream")  # what is not parsed as JSON
 
 
+class UnfitValue(HTTPException):
+    """JSON with a value that nothing here can take: 400. `content` is the body as it was read."""
+
+    def __init__(self, told: str, content: object) -> None:
+        super().__init__(400, told)
+        self.content = content
+
+
 def too_large(limit: int) -> HTTPException:
     return HTTPException(413, f"the body is larger than {limit} bytes: send it in smaller pieces")
 
@@ -80,31 +88,29 @@ def check_nesting(body: bytes) -> None:
 
 
 def check_json(body: bytes) -> None:
-    """HTTPException 400 where a body nests too far, or has a value that no database and no array takes."""
+    """HTTPException 400 where a body nests too far; UnfitValue where nothing here takes one of its values."""
     if b"\x00" in body:
         raise HTTPException(400, "the body is no JSON in UTF-8")
     check_nesting(body)
     if SUSPECT.search(body):
         with contextlib.suppress(ValueError):  # no JSON: whoever parses it says so
-            _check_value(json.loads(body))
+            content = json.loads(body)
+            if (wrong := _unfit(content)) is not None:
+                raise UnfitValue(wrong, content)
 
 
-def _check_value(value: object) -> None:
-    """What is suspected: integers beyond 64 bits, and texts with NUL or half a character."""
+def _unfit(value: object) -> str | None:
+    """What is wrong with a value: integers beyond 64 bits, and texts with NUL or half a character."""
     match value:
-        case str():
-            if "\x00" in value or HALF.search(value):
-                raise HTTPException(400, f"the text {value[:40]!r} holds NUL or half a character: leave it out")
-        case int():
-            if not -(2**63) <= value < 2**63:
-                raise HTTPException(400, "the body has an integer that does not fit 64 bits")
+        case str() if "\x00" in value or HALF.search(value):
+            return f"the text {value[:40]!r} holds NUL or half a character: leave it out"
+        case int() if not -(2**63) <= value < 2**63:
+            return "the body has an integer that does not fit 64 bits"
         case list():
-            for inner in value:
-                _check_value(inner)
+            return next(filter(None, map(_unfit, value)), None)
         case dict():
-            for key, inner in value.items():
-                _check_value(key)
-                _check_value(inner)
+            return next(filter(None, map(_unfit, [*value, *value.values()])), None)
+    return None
 
 
 async def read_body(request: Request, limit: int) -> bytes:
