@@ -24,6 +24,7 @@ Dtype = Literal["auto", "float32", "bfloat16"]  # auto: a short probe of the mac
 Lane = Literal["sampling", "training"]
 PolicyName = Literal["fair", "throughput", "first-come"]
 
+MOST_PRIORITY = 1000  # and one over it is the least
 LEAST_SEED, MOST_SEED = -(2**63), 2**63 - 1  # of a run: what torch's generator and a database take
 
 
@@ -107,10 +108,12 @@ class Claim:
     share_priority: float = 1.0  # of that group; the last one told counts
 
     def __post_init__(self) -> None:
-        """BadRequest where a priority is no positive number."""
+        """BadRequest where a priority is no number that others can be weighed against."""
         for name, value in (("priority", self.priority), ("share_priority", self.share_priority)):
-            if not 0 < value < float("inf"):
-                raise BadRequest(f"{name} is {value}: choose a number above 0; 2 is twice the device time of 1")
+            if not 1 / MOST_PRIORITY <= value <= MOST_PRIORITY:
+                raise BadRequest(
+                    f"{name} is {value}: choose 1/{MOST_PRIORITY} to {MOST_PRIORITY}; 2 is twice the device time of 1"
+                )
 
 
 @dataclass(frozen=True)

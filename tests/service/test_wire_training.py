@@ -142,7 +142,10 @@ def set_csr(tensor: Any, shape: list[int], rows: list[int], columns: list[int], 
         (lambda m, t: setattr(t, "dtype", 0), "unknown dtype"),
         (lambda m, t: setattr(t, "dense", b"123"), "no whole number"),
         (lambda m, t: t.shape.append(2), "its shape says"),
-        (lambda m, t: set_csr(t, [10**9, 10**9], [0], [], []), "cells at most"),
+        (lambda m, t: set_csr(t, [10**9, 10**9], [0], [], []), "3 tokens and 1024 columns at most"),
+        (lambda m, t: set_csr(t, [3, 1025], [0, 1, 1, 1], [0], [4]), "1024 columns at most"),
+        (lambda m, t: set_csr(t, [2, 2], [0, 1, 1], [0], [4]), "the datum's 3 tokens"),
+        (lambda m, t: set_csr(t, [-3, -2], [0, 1, 1, 1], [0], [4]), "the datum's 3 tokens"),
         (lambda m, t: set_csr(t, [3], [0, 1, 1, 1], [0], [4]), "2-D"),
         (lambda m, t: set_csr(t, [3, 2], [0, 1, 0, 1], [0], [4]), "crow_indices"),
         (lambda m, t: set_csr(t, [3, 2], [0, 1, 1, 1], [2], [4]), "col_indices"),
@@ -151,6 +154,21 @@ def set_csr(tensor: Any, shape: list[int], rows: list[int], columns: list[int], 
 def test_what_does_not_fit_is_named(change: Any, told: str) -> None:
     with pytest.raises(BadRequest, match=told):
         read(broken(change))
+
+
+def test_few_bytes_never_become_many_cells() -> None:
+    """Each tensor is within its own bounds; together they would be gigabytes."""
+    tokens, sent = list(range(300)), message([])
+    for _ in range(60):
+        one = sent.data.add()
+        one.model_input.add().encoded_text.tokens = np.array(tokens, "<i4").tobytes()
+        target = one.loss_fn_inputs["target_tokens"]
+        target.dtype = pb.INT64
+        set_csr(target, [300, 1024], [0] * 301, [], [])
+    with pytest.raises(BadRequest, match="send fewer datums"):
+        read(sent)
+    del sent.data[50:]
+    assert read(sent).data[0].targets.shape == (300, 1024)
 
 
 @given(st.binary(max_size=200))
@@ -187,6 +205,7 @@ def test_adam_params_of_the_sdk_arrive() -> None:
         ({"learning_rate": None}, None, "learning_rate must be a number"),
         ({"learning_rate": "1e-3"}, None, "must be a number"),
         ({"beta1": True}, None, "must be a number"),
+        ({"beta1": 10**400}, None, "beyond every float"),
         ({"momentum": 0.9}, None, "unknown key 'momentum'"),
         (None, {"type": "dimuon"}, "'dimuon' is not available"),
         (None, None, "send AdamParams"),
@@ -200,7 +219,7 @@ def test_other_optimizers_and_no_numbers_are_refused(adam: Any, other: Any, told
 def test_alpha_comes_from_the_metadata() -> None:
     assert read_shape(4, True, False, True, {}) == AdapterShape(4, 32.0, True, False, True)
     assert read_shape(4, True, True, True, {"motet.alpha": "8"}).alpha == 8.0
-    for wrong in ("x", 0, -1, float("nan"), None, [1]):
+    for wrong in ("x", 0, -1, float("nan"), None, [1], 10**400):
         with pytest.raises(BadRequest, match=r"motet\.alpha"):
             read_shape(4, True, True, True, {"motet.alpha": wrong})
 
@@ -208,6 +227,6 @@ def test_alpha_comes_from_the_metadata() -> None:
 def test_priority_comes_from_the_metadata() -> None:
     assert read_claim("tenant", {}) == Claim(1.0, "tenant")
     assert read_claim("tenant", {"motet.priority": "2.5"}).priority == 2.5
-    for wrong in ("high", 0, -1, float("inf"), float("nan"), None, [1]):
+    for wrong in ("high", 0, -1, float("inf"), float("nan"), None, [1], 10**400):
         with pytest.raises(BadRequest, match=r"motet\.priority must be a number above 0"):
             read_claim("tenant", {"motet.priority": wrong})

@@ -132,7 +132,9 @@ def test_accounts_go_with_their_run_and_its_last_request() -> None:
     assert book.seconds() == {} and book.accounts() == 0
 
 
-@pytest.mark.parametrize("priority", [0.0, -1.0, float("nan"), float("inf")])
-def test_a_priority_is_a_positive_number(priority: float) -> None:
-    with pytest.raises(BadRequest, match="choose a number above 0"):
+@pytest.mark.parametrize("priority", [0, -1.0, 1e-320, 1e308, float("inf"), float("nan")])
+def test_a_priority_that_nobody_can_be_weighed_against_is_refused(priority: float) -> None:
+    with pytest.raises(BadRequest, match="choose 1/1000 to 1000"):
         Claim(priority)
+    with pytest.raises(BadRequest, match="choose 1/1000 to 1000"):
+        Claim(share_priority=priority)

@@ -14,7 +14,8 @@ from motet.engine.types import FloatArray, TopLogprobs
 from motet.errors import BadRequest
 from motet.service.wire import protobuf as pb
 
-MAX_CELLS = 1 << 24  # of one tensor once it is dense: a few bytes of CSR may announce any shape
+MAX_CELLS = 1 << 24  # of a request's sparse tensors once they are dense: a few bytes of CSR may announce any shape
+MAX_COLUMNS = 1024
 MAX_DIMENSIONS = 4
 DTYPES: dict[int, np.dtype[Any]] = {
     pb.FLOAT32: np.dtype("<f4"),
@@ -24,8 +25,27 @@ DTYPES: dict[int, np.dtype[Any]] = {
 }
 
 
+def sparse_cells(name: str, message: Any, tokens: int) -> int:
+    """How many cells a tensor will have that says only a few of them; 0 where it is dense.
+
+    BadRequest where it has another shape than its datum's tokens, or very many columns: before anything is made.
+    """
+    if not message.HasField("sparse_csr"):
+        return 0
+    shape = tuple(message.shape)
+    if len(shape) != 2 or shape[0] != tokens or not 0 <= shape[1] <= MAX_COLUMNS:
+        raise BadRequest(
+            f"{name} is sparse with the shape {list(shape)}: it must be 2-D, of the datum's {tokens} tokens and "
+            f"{MAX_COLUMNS} columns at most"
+        )
+    return prod(shape)
+
+
 def decode_tensor(name: str, message: Any) -> NDArray[Any]:
-    """A Tensor message as a dense array of float32, int64 or int32; BadRequest says what does not fit."""
+    """A Tensor message as a dense array of float32, int64 or int32; BadRequest says what does not fit.
+
+    Where it is sparse, `sparse_cells` has found its shape to be good.
+    """
     if message.dtype not in DTYPES:
         raise BadRequest(f"{name} has the unknown dtype {message.dtype}: send float32, int64, int32 or bfloat16")
     shape = tuple(message.shape)
@@ -52,8 +72,6 @@ def _decode_csr(name: str, csr: Any, dtype: np.dtype[Any], shape: tuple[int, ...
     values = decode_bytes(f"{name}.values", csr.values, dtype)
     rows = decode_bytes(f"{name}.crow_indices", csr.crow_indices, index)
     columns = decode_bytes(f"{name}.col_indices", csr.col_indices, index)
-    if len(shape) != 2 or min(shape) < 0 or prod(shape) > MAX_CELLS:
-        raise BadRequest(f"{name} is sparse with the shape {list(shape)}: it must be 2-D, of {MAX_CELLS} cells at most")
     steps = np.diff(rows)
     if len(rows) != shape[0] + 1 or rows[0] != 0 or rows[-1] != len(values) or (steps < 0).any():
         raise BadRequest(f"{name}.crow_indices do not describe {shape[0]} rows of {len(values)} values")

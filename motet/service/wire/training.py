@@ -13,7 +13,7 @@ from motet.engine.types import AdamW, AdapterShape, Claim, Datum, IntArray, Loss
 from motet.errors import BadRequest
 from motet.service.wire import protobuf as pb
 from motet.service.wire.bounds import check_parts, form_of
-from motet.service.wire.tensors import decode_bytes, decode_tensor, encode_records
+from motet.service.wire.tensors import MAX_CELLS, decode_bytes, decode_tensor, encode_records, sparse_cells
 
 FORM = form_of(pb.ForwardBackwardRequest.DESCRIPTOR)
 TOKEN_BYTES = 4
@@ -41,11 +41,16 @@ def parse_forward_backward(body: bytes) -> Any:
 
 def count_tokens(message: Any) -> int:
     """How many tokens its datums bring."""
-    return sum(len(chunk.encoded_text.tokens) for datum in message.data for chunk in datum.model_input) // TOKEN_BYTES
+    return sum(map(_count, message.data))
+
+
+def _count(datum: Any) -> int:
+    return sum(len(chunk.encoded_text.tokens) for chunk in datum.model_input) // TOKEN_BYTES
 
 
 def read_forward_backward(message: Any) -> ForwardBackward:
     """The engine's request. BadRequest names the datum and the field that do not fit."""
+    _check_cells(message.data)
     data = tuple(_read_datum(f"datum {index}", datum) for index, datum in enumerate(message.data))
     return ForwardBackward(message.model_id, data, _read_loss(message), backward=not message.forward_only)
 
@@ -69,6 +74,19 @@ def _read_loss(message: Any) -> Loss:
             raise BadRequest(f"{name}: the setting {key!r} must be a number")
         config[key] = value.number
     return Loss(cast(LossName, name), config)
+
+
+def _check_cells(data: Any) -> None:
+    """BadRequest where sparse tensors would be far larger than what was sent: before any of them is made."""
+    cells = sum(
+        sparse_cells(f"datum {index}: {key}", tensor, _count(datum))
+        for index, datum in enumerate(data)
+        for key, tensor in datum.loss_fn_inputs.items()
+    )
+    if cells > MAX_CELLS:
+        raise BadRequest(
+            f"the sparse tensors have {cells} cells, {MAX_CELLS} at most in a request: send fewer datums in each"
+        )
 
 
 def _read_datum(name: str, message: Any) -> Datum:
@@ -112,7 +130,10 @@ def read_adam(adam_params: dict[str, Any] | None, optimizer_params: dict[str, An
             raise BadRequest(f"adam_params has the unknown key {key!r}; known are {', '.join(known)}")
         if not _is_number(value):
             raise BadRequest(f"adam_params: {key} must be a number, not {value!r}")
-    return AdamW(**{key: float(value) for key, value in adam_params.items()})
+    try:
+        return AdamW(**{key: float(value) for key, value in adam_params.items()})
+    except OverflowError:
+        raise BadRequest("adam_params has an integer beyond every float") from None
 
 
 def read_shape(rank: int, attention: bool, mlp: bool, unembed: bool, metadata: dict[str, Any]) -> AdapterShape:
@@ -129,7 +150,7 @@ def read_claim(share: str, metadata: dict[str, Any]) -> Claim:
 def _above_zero(key: str, value: Any) -> float:
     try:
         number = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         number = float("nan")
     if not 0 < number < float("inf"):
         raise BadRequest(f"user_metadata: {key} must be a number above 0, not {value!r}")
