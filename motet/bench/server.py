@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import time
+from copy import copy
 from pathlib import Path
 
 import httpx
@@ -31,6 +32,7 @@ class KillableServer:
         self._command = [sys.executable, "-m", "motet.cli", "serve", "--model", model, "--port", str(port)]
         self._command += ["--data-dir", str(self.data)]
         self._process: subprocess.Popen[str] | None = None
+        self._group = 0
 
     def start(self) -> float:
         """Seconds until it is ready. EngineFault: it stopped before."""
@@ -39,6 +41,7 @@ class KillableServer:
             self._process = subprocess.Popen(
                 self._command, stdout=subprocess.PIPE, stderr=log, text=True, start_new_session=True
             )
+        self._group = self._process.pid
         assert self._process.stdout is not None
         if not self._process.stdout.readline().startswith(READY):
             raise EngineFault(f"the server stopped before it was ready:\n{self._log.read_text()[-2000:]}")
@@ -55,10 +58,15 @@ class KillableServer:
         self._process.terminate()
         self._process.communicate()
 
+    def alike(self) -> KillableServer:
+        """The same server for another process, which can only look at it."""
+        twin = copy(self)
+        twin._process = None
+        return twin
+
     def memory_bytes(self) -> int:
         """Resident, of the server and of its engine."""
-        assert self._process is not None
-        listed = subprocess.run(["ps", "-o", "rss=", "-g", str(self._process.pid)], capture_output=True, text=True)
+        listed = subprocess.run(["ps", "-o", "rss=", "-g", str(self._group)], capture_output=True, text=True)
         return sum(int(line) for line in listed.stdout.split()) * 1024
 
     def client(self) -> httpx.Client:
