@@ -72,8 +72,9 @@ class Restartable:
         """The server starts another by itself."""
         assert self._process is not None
         for child in psutil.Process(self._process.pid).children():
-            if "spawn_main" in " ".join(child.cmdline()):
-                child.kill()
+            with suppress(psutil.NoSuchProcess):  # it was killed a moment ago, and is a zombie yet
+                if "spawn_main" in " ".join(child.cmdline()):
+                    child.kill()
 
     def kill_server(self) -> None:
         """The engine notices, and goes."""
