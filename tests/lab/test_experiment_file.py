@@ -82,11 +82,27 @@ def test_another_environment_replaces_the_common_one() -> None:
         ({"experiment": [{}, {}]}, "two experiments are called"),
         ({"name": ""}, "name"),
         ({"model": 3}, "model must be a string"),
+        ({"experiment": [{"model": "x"}]}, r"model is of the whole file: write it above every \[\[experiment\]\]"),
+        ({"environment": {**WORDS, "model": "x"}}, "model is of the whole file"),
+        ({"steps": True}, "steps: Input should be a valid integer"),
+        ({"attention": 1}, "attention: Input should be a valid boolean"),
+        ({"environment": {**WORDS, "examples": True}}, "examples: Input should be a valid integer"),
+        ({"temperature": float("inf")}, "temperature: Input should be a finite number"),
+        ({"learning_rate": float("inf")}, "learning_rate: Input should be a finite number"),
+        ({"learning_rate": 10**400}, "learning_rate: Input should be a"),
+        ({"algorithm": {"clip": float("inf")}}, "clip: Input should be a finite number"),
+        ({"seed": 2**63}, "seed: Input should be less than"),
     ],
 )
 def test_mistakes_are_told(table: dict[str, Any], told: str) -> None:
     with pytest.raises(BadConfig, match=told):
         parse(table, "file")
+
+
+def test_a_path_and_whole_numbers_are_taken() -> None:
+    table = {"learning_rate": 1, "environment": {"name": "gsm8k", "path": "/data"}}
+    (one,) = parse(table, "file").experiments
+    assert one.learning_rate == 1.0 and one.environment == Gsm8kSettings(name="gsm8k", path=Path("/data"))
 
 
 def test_a_name_never_leads_out_of_the_folder() -> None:

@@ -26,7 +26,7 @@ from motet.lab.envs.protocol import Group
 class Grpo(BaseModel):
     """Settings of GRPO and the algorithm itself."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
     name: Literal["grpo"] = "grpo"
     loss: Literal["ppo", "importance_sampling"] = "ppo"  # ppo is clipped importance sampling
     clip: float = Field(default=0.2, gt=0)  # eps; of the ppo loss alone

@@ -21,7 +21,7 @@ from motet.lab.envs.word_problems import WordProblems
 class ToolSettings(BaseModel):
     """What all environments with Calculator and FinalAnswer share."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
     format: Literal["plain", "template"] = "plain"
     examples: int = Field(default=3, ge=0, le=20)
     turns: int = Field(default=4, ge=1)
@@ -47,7 +47,7 @@ class Gsm8kSettings(ToolSettings):
     """GSM8K: the files of a folder, or the hub's."""
 
     name: Literal["gsm8k"]
-    path: Path | None = None
+    path: Path | None = Field(default=None, strict=False)
 
     def build(self, tokenizer: PreTrainedTokenizerBase, seed: int) -> Tasks:
         return self.tasks(Gsm8k(self.path, seed), tokenizer)

@@ -16,15 +16,16 @@ from motet.lab.algorithms.grpo import Grpo
 from motet.lab.envs.settings import EnvironmentSettings, Gsm8kSettings, WordProblemSettings
 from motet.settings_file import Table, read_toml, unknown_key
 
+WHOLE_FILE = ("model", "experiment")  # keys that no single experiment has
 FOLDER_BYTES = 200  # file systems take 255 for a name
 
 
 class Experiment(BaseModel):
     """One experiment: an environment, an algorithm and a run."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
     name: str = Field(default="experiment", min_length=1)
-    seed: int = Field(default=0, ge=0)
+    seed: int = Field(default=0, ge=0, lt=2**63)
     steps: int = Field(default=10, ge=0)
     problems: int = Field(default=8, ge=1)
     samples: int = Field(default=8, ge=1)
@@ -138,8 +139,10 @@ def _told(place: tuple[int | str, ...], kind: str, message: str) -> str:
         return f"[{section}] needs a name; see docs/experiments.md for the choices"
     if kind != "extra_forbidden":
         return f"{'.'.join(map(str, place))}: {message}"
+    if key in WHOLE_FILE:
+        return f"{key} is of the whole file: write it above every [[experiment]] and every section"
     if len(place) == 1:
-        return unknown_key(key, {*Experiment.model_fields, "model", "experiment"})
+        return unknown_key(key, {*Experiment.model_fields, *WHOLE_FILE})
     # pydantic puts the section's own name between, where there are several to choose from
     choices = SECTIONS[section]
     return unknown_key(key, choices.get(str(place[1]), next(iter(choices.values()))).model_fields, section)
