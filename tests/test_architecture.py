@@ -45,6 +45,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "lab.algorithms": ("lab.envs",),
     "lab.experiments": ("lab.envs", "lab.algorithms"),
     "bench": ("engine", "lab"),
+    "__main__": ("cli",),
     "cli": ("engine", "service", "lab", "bench"),
     "engine": (),
     "service": (),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -35,6 +36,18 @@ class EngineSettings:
     apart: tuple[str, ...] = ()  # for benchmarks: the kinds of sharing (MIXINGS) to give up
 
     def __post_init__(self) -> None:
-        """BadConfig where a kind of sharing has no such name."""
+        """BadConfig for what can be seen at once, before anything heavy is imported or started."""
+        cores = len(os.sched_getaffinity(0))
+        if not 0 <= self.threads <= cores:
+            raise BadConfig(f"threads is {self.threads} and this machine has {cores} cores: choose 0 (all) to {cores}")
+        if self.lanes == "split" and (self.threads or cores) < 2:
+            raise BadConfig("lanes = split needs at least two cores: choose shared")
+        if (Path(self.model).is_absolute() or self.model.startswith(".")) and not Path(self.model).is_dir():
+            raise BadConfig(f"there is no folder {self.model}: choose another model")
+        for name in ("max_rank", "kv_cache_bytes", "host_bytes", "pass_rows", "prompt_rows", "max_waiting"):
+            if getattr(self, name) < 1:
+                raise BadConfig(f"{name} is {getattr(self, name)}: choose 1 or more")
+        if not self.longest_turn_wait > 0:
+            raise BadConfig(f"longest_turn_wait is {self.longest_turn_wait}: choose seconds above 0")
         if unknown := set(self.apart) - set(MIXINGS):
             raise BadConfig(f"apart knows {', '.join(MIXINGS)}, not {', '.join(sorted(unknown))}")

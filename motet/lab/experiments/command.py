@@ -20,6 +20,7 @@ def run(
     out: Annotated[Path | None, typer.Option(help="Where to write. Default: runs/NAME-TIME.")] = None,
 ) -> None:
     """Run one or many experiments side by side."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # seconds of importing: nothing has begun
     from motet.lab.experiments.sweep import run_file
 
     # A polite kill is a Ctrl-C, so that a server in the background never outlives its client.

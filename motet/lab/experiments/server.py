@@ -30,7 +30,7 @@ def background_server(model: str | None, folder: Path, console: Console, flags: 
     """
     log, data = folder / "server.log", folder / "server"
     command = [sys.executable, "-m", "motet.cli", "serve", "--port", "0"]
-    command += ["--data-dir", str(data)]
+    command += ["--data-dir", str(data), "--leash"]
     command += ["--model", model] if model else []
     command += flags
     with log.open("wb") as output:
@@ -38,7 +38,7 @@ def background_server(model: str | None, folder: Path, console: Console, flags: 
             command,
             stdout=output,
             stderr=subprocess.STDOUT,
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE,  # its end, however we come to ours, is the server's
             env={**os.environ, "PYTHONUNBUFFERED": "1"},
             start_new_session=True,  # Ctrl-C is for the client, which then stops the server
         )
@@ -70,10 +70,10 @@ def _wait_until_ready(process: subprocess.Popen[bytes], log: Path, console: Cons
 def _stop(process: subprocess.Popen[bytes]) -> None:
     process.terminate()
     try:
-        process.wait(STOP_SECONDS)
+        process.communicate(timeout=STOP_SECONDS)
     except subprocess.TimeoutExpired:
         process.kill()
-        process.wait()
+        process.communicate()
 
 
 def check_server(base_url: str) -> None:

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
+import sys
+import threading
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -58,6 +62,9 @@ def serve(
         list[str] | None,
         typer.Option(help="For benchmarks: what runs are not to share; may be given several times."),
     ] = None,
+    leash: Annotated[
+        bool, typer.Option("--leash", help="Stop once standard input ends, as it does when whoever started this ends.")
+    ] = False,
     log_format: Annotated[
         Literal["text", "json"] | None, typer.Option(help="Lines for people, or JSON.", show_default="text")
     ] = None,
@@ -75,6 +82,8 @@ def serve(
         ),
         "log": _given(format=log_format, level=log_level),
     }
+    if leash:
+        _stop_at_end_of_input()
     try:
         _serve(config, flags)
     except MotetError as error:
@@ -94,6 +103,17 @@ def _serve(config: Path | None, flags: Table) -> None:
     start_logging("service", settings.log, log_context)
     entry = partial(run_engine, settings.engine, settings.log)
     asyncio.run(serve_until_signal(settings.service, entry, typer.echo))
+
+
+def _stop_at_end_of_input() -> None:
+    """A pipe ends with whoever holds its other end, however that came to end."""
+
+    def watch() -> None:
+        while os.read(sys.stdin.fileno(), 4096):
+            pass
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=watch, name="leash", daemon=True).start()
 
 
 def _given(**flags: Any) -> Table:
