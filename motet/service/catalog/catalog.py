@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from sqlalchemy import ColumnElement, Engine, Executable, Table, delete, insert, select, update
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import StatementError
 
 from motet.errors import BadConfig, EngineFault
 from motet.service.catalog.changes import Add, Change, Remove, Set, Statement, Values
@@ -109,10 +109,10 @@ class Catalog:
             for waiting in group:
                 for name in waiting.change.gone:
                     self.files.remove(name)
-        except OSError as error:
+        except (OSError, OverflowError, ValueError) as error:  # the disk; a number or a text that no database takes
             return error
-        except DBAPIError as error:
-            return error.orig
+        except StatementError as error:
+            return error.orig or error
         self.commits += 1
         self.changes += len(group)
         return None

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from sqlalchemy import (
     JSON,
+    BigInteger,
     Boolean,
     Column,
     DateTime,
     Float,
     Index,
-    Integer,
     LargeBinary,
     MetaData,
     String,
@@ -42,10 +42,10 @@ runs = Table(
     Column("about", JSON, nullable=False),
     Column("base", String, nullable=False),  # hash of the base model that it was made on
     Column("shape", JSON, nullable=False),
-    Column("seed", Integer),
+    Column("seed", BigInteger),
     Column("snapshot", String),  # folder, relative to the data folder
-    Column("snapshot_number", Integer, nullable=False),  # of the request after which it was taken
-    Column("forgotten", Integer, nullable=False),  # requests up to this number may have no row any more
+    Column("snapshot_number", BigInteger, nullable=False),  # of the request after which it was taken
+    Column("forgotten", BigInteger, nullable=False),  # requests up to this number may have no row any more
     Column("created", DateTime, nullable=False),
 )
 
@@ -54,7 +54,7 @@ steps = Table(
     "steps",
     metadata,
     Column("run", String, primary_key=True),
-    Column("number", Integer, primary_key=True),  # of its request
+    Column("number", BigInteger, primary_key=True),  # of its request
     Column("adam", JSON, nullable=False),
     Column("gradient", String, nullable=False),  # file, relative to the data folder
 )
@@ -66,7 +66,7 @@ requests = Table(
     Column("id", String, primary_key=True),
     Column("tenant", String, nullable=False),
     Column("owner", String, nullable=False),  # a run, a sampler or a session
-    Column("number", Integer, nullable=False),
+    Column("number", BigInteger, nullable=False),
     Column("kind", String, nullable=False),
     Column("body", LargeBinary),  # None: in a file, or not needed any more
     Column("reply", LargeBinary),  # None: in a file, or not there (yet)
@@ -82,7 +82,7 @@ versions = Table(
     metadata,
     Column("name", String, primary_key=True),
     Column("run", String, nullable=False),
-    Column("number", Integer, nullable=False),
+    Column("number", BigInteger, nullable=False),
     Column("content_hash", String, nullable=False),
     Column("seconds", Float, nullable=False),
     Column("nameless", Boolean, nullable=False),
@@ -110,7 +110,7 @@ checkpoints = Table(
     Column("name", String, nullable=False),
     Column("folder", String, nullable=False),
     Column("about", JSON, nullable=False),
-    Column("size", Integer, nullable=False),
+    Column("size", BigInteger, nullable=False),
     Column("public", Boolean, nullable=False),
     Column("time", DateTime, nullable=False),
     Column("expires", DateTime),
