@@ -16,7 +16,8 @@ from motet.engine.adapters.store import AdapterStore
 from motet.engine.models.config import read_config
 from motet.engine.trainer.optimizer import adamw_step
 from motet.engine.types import AdamW, AdapterShape
-from motet.errors import BadRequest, NotFound
+from motet.errors import BadRequest, EngineFault, NotFound
+from tests.service.running import wait_until
 from tests.tiny import make_tiny_model
 
 
@@ -198,3 +199,46 @@ def test_a_matrix_is_drawn_from_the_seed_and_its_place_whatever_else_is_trained(
         bound = one.d_in**-0.5
         assert a.abs().max() <= bound and a.std() == pytest.approx(bound / 3**0.5, rel=0.1)
         assert drawn[everything][many.b_start : many.b_start + many.d_in].count_nonzero() == 0
+
+
+def test_nobody_adds_more_while_memory_fills_faster_than_the_disk_takes() -> None:
+    residency, item, told = Residency(10), Leaving("a"), threading.Event()
+    residency.on_ready = told.set
+    residency.add(item)
+    assert residency.has_room()
+    residency.add(Slow("b"))
+    assert item.on_its_way.wait(10) and not residency.has_room()
+    told.clear()
+    item.go.set()
+    assert told.wait(10) and residency.has_room()
+    residency.close()
+
+
+def test_waiting_for_room_ends_where_nothing_can_leave() -> None:
+    residency = Residency(10)
+    for key in "ab":
+        residency.add(Slow(key))
+        residency.pin(key)
+    assert residency.has_room()
+    residency.close()
+
+
+class Full(Slow):
+    """An item that the disk has no room for."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__(key)
+        self.tried = threading.Event()
+
+    def spill(self) -> None:
+        self.tried.set()
+        raise EngineFault("the disk is full")
+
+
+def test_waiting_for_room_ends_where_the_disk_takes_no_more() -> None:
+    residency, items = Residency(10), [Full("a"), Full("b")]
+    for item in items:
+        residency.add(item)
+    assert items[0].tried.wait(10)
+    wait_until(residency.has_room)
+    residency.close()

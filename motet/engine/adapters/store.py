@@ -85,7 +85,12 @@ class AdapterStore:
         return run
 
     def run_ready(self, name: str) -> bool:
-        """Is the run in memory? Where not, it is on its way. An unknown run is ready: to fail at once."""
+        """Is the run in memory, with room for what it will add? Where not, it is on its way.
+
+        An unknown run is ready: to be made, or to fail at once.
+        """
+        if not self.residency.has_room():
+            return False
         with self._lock:
             run = self._runs.get(name)
         return run is None or self.residency.ready(run.key)
