@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
@@ -15,7 +14,6 @@ from typing import Protocol
 from motet.errors import EngineFault
 
 SLACK = 8  # a part of the budget by which memory may be exceeded until what must leave has left
-STUCK_SECONDS = 5.0
 log = logging.getLogger(__name__)
 
 
@@ -56,7 +54,6 @@ class Residency:
         self._changed = threading.Condition()
         self._clock = 0
         self._clearing = False  # room is going to be made
-        self._stuck_until = 0.0  # the disk takes no more; tried again then
         self._mover = ThreadPoolExecutor(1, thread_name_prefix="motet-swap")
         self.swaps_in = 0
         self.swaps_out = 0
@@ -70,21 +67,17 @@ class Residency:
         self._mover.submit(self._make_room, 0)
 
     def has_room(self) -> bool:
-        """May more be taken in? Not while memory fills faster than the disk takes: `on_ready` says when to ask again.
+        """May more be taken in? Not while memory is over its budget and something is leaving: `on_ready` says when it has.
 
-        Where nothing can leave, all is pinned or the disk takes no more, the answer is yes: waiting would not help.
+        Where nothing is leaving, all is pinned or the disk takes no more, the answer is yes: waiting would not help.
         """
         with self._changed:
             resident = [entry for entry in self._entries.values() if entry.resident]
             over = sum(entry.item.nbytes() for entry in resident) - self._budget
-            if over <= 0 or time.monotonic() < self._stuck_until:
-                return True
-            if not any(entry.moving or entry.pins == 0 for entry in resident):
-                return True
-            if not self._clearing:
+            if over > 0 and not self._clearing:
                 self._clearing = True
                 self._mover.submit(self._clear)
-        return over <= self._budget // SLACK
+            return over <= self._budget // SLACK or not any(entry.moving for entry in resident)
 
     def remove(self, key: str) -> None:
         """Forget an item, once its copy in flight (if any) is over."""
@@ -183,10 +176,10 @@ class Residency:
             with self._changed:
                 entry.resident, entry.moving = not left, False
                 self.swaps_out += left
+                self._clearing = not left  # the next that comes in tries again
                 self._changed.notify_all()
             self.on_ready()  # somebody may have asked for it meanwhile
             if not left:
-                self._stuck_until = time.monotonic() + STUCK_SECONDS
                 return
 
     def _take_victim(self, needed: int) -> _Entry | None:
