@@ -67,7 +67,7 @@ class Residency:
         self._mover.submit(self._make_room, 0)
 
     def has_room(self) -> bool:
-        """May more be taken in? Not while memory is over its budget and something is leaving: `on_ready` says when it has.
+        """May more be taken in? Not while memory is over its budget and something leaves: `on_ready` says when it has.
 
         Where nothing is leaving, all is pinned or the disk takes no more, the answer is yes: waiting would not help.
         """
