@@ -100,9 +100,10 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_tiny_model(tmp_path_factory.mktemp("model"), "qwen3")
 
 
-@pytest.fixture
-def server(model: Path, tmp_path: Path) -> Iterator[Restartable]:
-    server = Restartable(model, tmp_path, ("--dtype", "float32"))
+@pytest.fixture(scope="module")
+def server(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Restartable]:
+    """One server and one data folder for all tests here: it lives through everything that is done to it."""
+    server = Restartable(model, tmp_path_factory.mktemp("server"), ("--dtype", "float32"))
     server.start()
     yield server
     server.stop()
