@@ -26,6 +26,7 @@ class Script:
     tokenizer: PreTrainedTokenizerFast
     lines: list[list[str]]
     seen: list[list[int]] = field(default_factory=list)
+    version: int = 0
 
     async def write(self, tokens: Sequence[int], cue: Cue, count: int, seed: int) -> list[Written]:
         self.seen.append(list(tokens))

@@ -1,25 +1,12 @@
-"""From a trajectory to the datum that the trainer takes, and what an algorithm hands over for a step."""
+"""From a trajectory to the datum that the trainer takes."""
 
 from __future__ import annotations
-
-from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 import tinker
 from tinker import TensorData
 
 from motet.lab.envs.protocol import Trajectory
-
-
-@dataclass(frozen=True)
-class Batch:
-    """What one step trains on. `left_out` counts the groups that had nothing to teach."""
-
-    data: list[tinker.Datum]
-    loss: Literal["ppo", "importance_sampling"]
-    loss_config: dict[str, float]
-    left_out: int
 
 
 def rl_datum(trajectory: Trajectory, advantage: float) -> tinker.Datum:

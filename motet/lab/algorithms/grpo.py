@@ -19,7 +19,8 @@ from typing import Literal
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
-from motet.lab.algorithms.datums import Batch, rl_datum
+from motet.lab.algorithms.base import Batch, Scorers
+from motet.lab.algorithms.datums import rl_datum
 from motet.lab.envs.protocol import Group
 
 
@@ -37,14 +38,14 @@ class Grpo(BaseModel):
         centred = np.asarray(rewards) - np.mean(rewards)
         return [float(a) for a in (centred / (np.std(rewards) + 1e-6) if self.divide_by_std else centred)]
 
-    def batch(self, groups: Sequence[Group]) -> Batch:
+    async def batch(self, material: Sequence[Group], scorers: Scorers) -> Batch:
         """The datums of one step."""
-        kept = [group for group in groups if len(set(group.rewards)) > 1]
-        written = sum(one.written_count for group in groups for one in group.trajectories)
+        kept = [group for group in material if len(set(group.rewards)) > 1]
+        written = sum(one.written_count for group in material for one in group.trajectories)
         data = [
             rl_datum(one, advantage / written)
             for group in kept
             for one, advantage in zip(group.trajectories, self.advantages(group.rewards), strict=True)
         ]
         clips = {"clip_low_threshold": 1 - self.clip, "clip_high_threshold": 1 + self.clip}
-        return Batch(data, self.loss, clips if self.loss == "ppo" else {}, len(groups) - len(kept))
+        return Batch(data, self.loss, clips if self.loss == "ppo" else {}, len(material) - len(kept))

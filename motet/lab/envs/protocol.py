@@ -23,6 +23,7 @@ class Cue:
     tokens: list[int]  # the new ones only: the prompt at first, later inserted results
     max_tokens: int
     stop: Sequence[str] = ()  # strings that end the turn; empty: the model's end tokens
+    reward: float = 0.0  # what the turn before it earned
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ class Written:
 class End:
     """The episode is over. Set by the environment."""
 
-    reward: float
+    reward: float  # of the last turn, and of the whole where turns earn nothing of their own
     outcome: str  # a word or two, for people and for counting: "right", "wrong", "truncated", ...
 
 
@@ -53,10 +54,11 @@ class Environment(Protocol):
 
 @dataclass(frozen=True)
 class Turn:
-    """What was read, then what was written."""
+    """What was read, then what was written, and what that earned before the end. Set by the rollout."""
 
     read: list[int]
     written: Written
+    reward: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -65,10 +67,12 @@ class Trajectory:
 
     turns: list[Turn]
     end: End
+    version: int = 0  # of the policy that wrote it all
 
     @property
     def reward(self) -> float:
-        return self.end.reward
+        """Of the whole episode."""
+        return self.end.reward + sum(turn.reward for turn in self.turns)
 
     @property
     def tokens(self) -> list[int]:

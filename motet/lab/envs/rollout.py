@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import zlib
 from collections.abc import Awaitable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar
 
 import tinker
@@ -24,13 +24,21 @@ class EnvironmentFailed(MotetError):
 class Policy(Protocol):
     """Writes `count` continuations of `tokens` within the bounds of `cue`; the same seed gives the same."""
 
+    @property
+    def version(self) -> int:
+        """The number of the version that writes; 0 where it has none."""
+        ...
+
     async def write(self, tokens: Sequence[int], cue: Cue, count: int, seed: int) -> list[Written]: ...
 
 
 class TinkerPolicy:
     """A policy behind the Tinker API: one published version of an adapter, or the base model."""
 
-    def __init__(self, client: tinker.SamplingClient, tokenizer: PreTrainedTokenizerBase, temperature: float) -> None:
+    def __init__(
+        self, client: tinker.SamplingClient, tokenizer: PreTrainedTokenizerBase, temperature: float, version: int = 0
+    ) -> None:
+        self.version = version
         self._client = client
         self._tokenizer = tokenizer
         self._temperature = temperature
@@ -102,13 +110,14 @@ async def _play(env: Environment, turn: Turn, policy: Policy, seed: int) -> Traj
     context = turn.read + turn.written.tokens
     try:
         while isinstance(cue := await _ask(env.step(turns[-1].written)), Cue):
+            turns[-1] = replace(turns[-1], reward=cue.reward)
             context = context + cue.tokens
             written = (await policy.write(context, cue, 1, mix(seed, len(turns))))[0]
             turns.append(Turn(cue.tokens, written))
             context = context + written.tokens
     except EnvironmentFailed as failure:
         return failure
-    return Trajectory(turns, cue)
+    return Trajectory(turns, cue, policy.version)
 
 
 async def _ask(answer: Awaitable[Answer]) -> Answer:

@@ -12,7 +12,7 @@ import numpy as np
 import tinker
 from transformers import PreTrainedTokenizerBase
 
-from motet.lab.algorithms.datums import Batch
+from motet.lab.algorithms.base import Batch, Scorer, Scorers
 from motet.lab.envs.protocol import Group, Tasks
 from motet.lab.envs.rollout import Played, TinkerPolicy, mix, play_group, play_groups
 from motet.lab.experiments.checks import find
@@ -21,6 +21,7 @@ from motet.lab.experiments.door import Door, create_run
 from motet.lab.experiments.evaluate import Baselines, evaluate
 from motet.lab.experiments.progress import Progress, Seconds, StepMetrics
 from motet.lab.experiments.record import Record
+from motet.lab.experiments.scoring import TinkerScorer
 
 
 async def run_experiment(
@@ -30,7 +31,8 @@ async def run_experiment(
     async with door.session(experiment.name) as service:
         training = await create_run(service, door.model, experiment)
         tokenizer = await asyncio.to_thread(training.get_tokenizer)
-        loop = Loop(experiment, training, tokenizer)
+        base = await asyncio.to_thread(service.create_sampling_client, base_model=door.model)
+        loop = Loop(experiment, training, tokenizer, TinkerScorer(base))
         await loop.publish()
         if experiment.eval_problems:
             progress.enter("evaluating")
@@ -74,10 +76,16 @@ class Loop:
     """Roll out, train, publish: the three phases of a step and what they need. `policy` is the newest version."""
 
     policy: TinkerPolicy
+    scorers: Scorers
 
     def __init__(
-        self, experiment: Experiment, training: tinker.TrainingClient, tokenizer: PreTrainedTokenizerBase
+        self,
+        experiment: Experiment,
+        training: tinker.TrainingClient,
+        tokenizer: PreTrainedTokenizerBase,
+        base: Scorer,
     ) -> None:
+        self._base = base
         self._experiment = experiment
         self._training = training
         self._tokenizer = tokenizer
@@ -88,7 +96,8 @@ class Loop:
         """Turn the run's weights into a version, and the version into the policy."""
         client = await self._training.save_weights_and_get_sampling_client()
         self._version += 1
-        self.policy = TinkerPolicy(client, self._tokenizer, self._experiment.temperature)
+        self.policy = TinkerPolicy(client, self._tokenizer, self._experiment.temperature, self._version)
+        self.scorers = Scorers(self._base, TinkerScorer(client), self._version)
 
     async def step(self, step: int) -> Step:
         """One step of the experiment: it samples with one policy and leaves the next one."""
@@ -96,7 +105,7 @@ class Loop:
         began = time.monotonic()
         played = await self._roll_out(step)
         seconds = Seconds(sampling=time.monotonic() - began)
-        batch = self._experiment.algorithm.batch(played.groups)
+        batch = await self._experiment.algorithm.batch(played.groups, self.scorers)
         trained = await self._train(batch) if batch.data else None
         if trained is not None:
             seconds.training, seconds.waiting = trained.training, trained.waiting
