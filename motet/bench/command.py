@@ -47,6 +47,20 @@ def trainer(
 
 
 @app.command()
+def step(
+    model: Model = DEFAULT,
+    dtype: DtypeOption = "bfloat16",
+    rank: Annotated[int, typer.Option(help="Rank of the adapter.")] = 16,
+    tries: Annotated[int, typer.Option(help="Steps measured, after one to warm up; the median is told.")] = 3,
+    json_file: Json = None,
+) -> None:
+    """One RL step of 64 samples: here, and by plain `transformers` and `peft` where those are installed."""
+    from motet.bench.step import bench_step
+
+    bench_step(model, dtype, rank, tries, json_file)
+
+
+@app.command()
 def memory(
     model: Model = DEFAULT,
     dtype: DtypeOption = "bfloat16",

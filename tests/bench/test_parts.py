@@ -11,6 +11,7 @@ import pytest
 
 from motet.bench.concurrency import ways_for
 from motet.bench.sampler import bench_sampler
+from motet.bench.step import bench_step
 from motet.bench.trainer import Step, bench_memory, bench_trainer, peak_bytes
 from motet.engine.settings import MIXINGS
 from tests.tiny import make_tiny_model
@@ -62,3 +63,11 @@ def test_every_kind_of_sharing_is_given_up_once_and_all_at_last() -> None:
     assert [way.name for way in ways[:3]] == ["serial, warm", "serial, cold", "N = 4"]
     assert [way.flags for way in ways[3:-1]] == [("--apart", mixing) for mixing in MIXINGS]
     assert [word for word in ways[-1].flags if word != "--apart"] == list(MIXINGS)
+
+
+def test_step(model: str, tmp_path: Path) -> None:
+    bench_step(model, "float32", rank=4, tries=1, json_file=tmp_path / "r.json")
+    told = rows(tmp_path / "r.json")
+    assert [row["by"] for row in told] == ["motet", "transformers and peft"]  # peft is among the test's dependencies
+    for row in told:
+        assert row["whole, s"] == pytest.approx(row["sampling, s"] + row["training, s"] + row["step and publish, s"])
