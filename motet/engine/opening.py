@@ -7,9 +7,14 @@ from collections.abc import Callable
 from functools import partial
 from typing import Literal
 
+import torch
+
 from motet.engine.adapters.spill import own_folder
 from motet.engine.adapters.store import AdapterStore
-from motet.engine.backends.local import LocalBackend
+from motet.engine.backends.base import Backend
+from motet.engine.backends.local.sampling import LocalSampling
+from motet.engine.backends.local.training import LocalTraining
+from motet.engine.backends.local.versions import StoredVersions
 from motet.engine.core.engine import Engine
 from motet.engine.core.floor import Floor
 from motet.engine.core.queues import Queues
@@ -38,6 +43,12 @@ def lane_cores(threads: int, lanes: Literal["shared", "split"]) -> dict[str, lis
     return {"sampling": cores[:half], "training": cores[half:]}
 
 
+def take_cores(cores: list[int]) -> None:
+    """The calling thread, and torch's work in it, stays on these cores."""
+    torch.set_num_threads(len(cores))
+    os.sched_setaffinity(0, cores)
+
+
 def cache_blocks(config: ModelConfig, cache_bytes: int, item_bytes: int) -> int:
     """How many blocks of keys and values fit into the cache. BadConfig where they are too few to work with."""
     block_bytes = 2 * config.layers * config.kv_heads * config.head_width * BLOCK * item_bytes
@@ -47,9 +58,8 @@ def cache_blocks(config: ModelConfig, cache_bytes: int, item_bytes: int) -> int:
     return blocks
 
 
-def open_backend(settings: EngineSettings, ledger: Ledger, breathe: Callable[[Lane], None]) -> LocalBackend:
+def open_backend(settings: EngineSettings, ledger: Ledger, breathe: Callable[[Lane], None]) -> Backend:
     """Load the base model and make everything around it. NotFound, BadConfig, EngineFault."""
-    cores = lane_cores(settings.threads, settings.lanes)
     base = open_base_model(settings.model, settings.dtype, settings.device)
     decoder, config = base.decoder, base.decoder.config
     spill = own_folder(settings.data_dir / "spill")
@@ -71,8 +81,13 @@ def open_backend(settings: EngineSettings, ledger: Ledger, breathe: Callable[[La
         base_hash=base.hash,
         fingerprint=fingerprint(base.hash, decoder.dtype, decoder.device),
     )
-    return LocalBackend(
-        info, decoder, store, sampler, Trainer(decoder, partial(breathe, "training")), cores, settings.pass_rows
+    return Backend(
+        info,
+        LocalTraining(info, store, Trainer(decoder, partial(breathe, "training")), settings.pass_rows),
+        LocalSampling(info, store, sampler),
+        StoredVersions(store, info.name, decoder.dtype),
+        store.residency.attach,
+        lambda lane: take_cores(lane_cores(settings.threads, settings.lanes)[lane]),
     )
 
 
@@ -82,5 +97,5 @@ def open_engine(settings: EngineSettings) -> Engine:
     floor = Floor(settings.lanes == "shared", ledger.budget, ledger.policy.patient)
     breathe: Callable[[Lane], None] = (lambda lane: None) if "cores" in settings.apart else floor.breathe
     backend = open_backend(settings, ledger, breathe)
-    queues = Queues(settings.pass_rows, backend.run_ready, ledger, mixed="training" not in settings.apart)
+    queues = Queues(settings.pass_rows, backend.training.run_ready, ledger, mixed="training" not in settings.apart)
     return Engine(backend, floor, queues, ledger)

@@ -65,8 +65,8 @@ def test_a_run_that_is_lost_between_two_passes(engine_on: Callable) -> None:
         queue = engine._queues._runs["lost"]
         while not queue[0].results:
             time.sleep(0.001)
-        residency = engine._backend._store.residency  # type: ignore[attr-defined]
-        residency._entries[engine._backend._store.run("lost").key].fault = EngineFault("lost")  # type: ignore[attr-defined]
+        residency = engine._backend.training._store.residency  # type: ignore[attr-defined]
+        residency._entries[engine._backend.training._store.run("lost").key].fault = EngineFault("lost")  # type: ignore[attr-defined]
         with pytest.raises(EngineFault, match="lost"):
             lost.result()
         assert other.result().metrics["loss:sum"] == expected.metrics["loss:sum"]

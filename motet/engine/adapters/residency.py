@@ -58,6 +58,10 @@ class Residency:
         self.swaps_in = 0
         self.swaps_out = 0
 
+    def attach(self, on_ready: Callable[[], None]) -> None:
+        """Called once, before anybody waits: whom to tell that something has come in or gone out."""
+        self.on_ready = on_ready
+
     def add(self, item: Item) -> None:
         """Take in an item that is in memory; what must leave for it leaves in the background."""
         with self._changed:

@@ -1,8 +1,9 @@
 """What the core asks of a backend. The core knows runs, queues and lanes; a backend knows tensors and devices.
 
-Two lanes call it, each from a thread of its own: methods under *training* are called by the training lane only, those
-under *sampling* by the sampling lane only, those under *files* by threads for files, while no lane has work for the run
-that they name; the rest by anybody.
+A backend has two sides that never see each other, and the versions that go from the one to the other. Two lanes call
+it, each from a thread of its own: the training lane alone calls `Training`, but for its methods under *files*, which
+threads for files call while no lane has work for the run that they name; the sampling lane alone calls `Sampling`.
+`Versions`, `sizes` and `close` are anybody's.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from motet.engine.types import (
 )
 from motet.errors import EngineFault
 
-__all__ = ["Backend", "Piece", "PieceResult", "SampleOrder", "TrainPart"]
+__all__ = ["Backend", "Piece", "PieceResult", "SampleOrder", "Sampling", "TrainPart", "Training", "Versions"]
 
 
 @dataclass(frozen=True)
@@ -63,24 +64,13 @@ class SampleOrder:
     done: Future[SampleResult]
 
 
-class Backend(Protocol):
-    """Adapters in and out, passes, steps, samples."""
+class Training(Protocol):
+    """Runs: what is learned."""
 
-    info: BaseInfo
-
-    def attach(self, wake: Callable[[], None]) -> None:
-        """Called once, before the lanes start: `wake` tells them that something is in memory now."""
-        ...
-
-    def enter_lane(self, lane: Lane) -> None:
-        """Called once by each lane's thread before anything else: take the cores that are its own."""
-        ...
-
-    # training -------------------------------------------------------------------------------------------------
     def create_run(self, run: str, shape: AdapterShape, seed: int) -> None: ...
 
     def run_ready(self, run: str) -> bool:
-        """Is the run in memory? Where not, it is on its way, and `wake` tells when it is."""
+        """Is the run in memory? Where not, it is on its way, and the core is woken when it is."""
         ...
 
     def cut(self, run: str, data: tuple[Datum, ...], loss: Loss) -> list[Piece]:
@@ -118,24 +108,68 @@ class Backend(Protocol):
         self, run: str, origin: FreshAdapter | SavedRun, steps: tuple[JournaledStep, ...], published: int
     ) -> RunState: ...
 
-    def save_version(self, version: str, folder: Path) -> None: ...
+    # anybody --------------------------------------------------------------------------------------------------
+    def sizes(self) -> dict[str, float]:
+        """Counters and gauges for people."""
+        ...
 
-    def load_version(self, version: str, folder: Path, number: int) -> PublishResult: ...
+    def close(self) -> None: ...
 
-    # sampling -------------------------------------------------------------------------------------------------
-    def begin_sample(self, order: SampleOrder) -> None:
+
+class Sampling(Protocol):
+    """Versions at work: what is drawn."""
+
+    def begin(self, order: SampleOrder) -> None:
         """File a request; its future is resolved by a later step. BadRequest, NotFound, Busy."""
         ...
 
-    def sample_step(self) -> dict[Account, int]:
+    def step(self) -> dict[Account, int]:
         """One step over the live sequences whose turn it is: the rows of each account in it. None: nothing to do."""
         ...
 
-    def cancel_sample(self, done: Future[SampleResult]) -> None: ...
+    def cancel(self, done: Future[SampleResult]) -> None: ...
 
     # anybody --------------------------------------------------------------------------------------------------
-    def drop_version(self, version: str) -> None: ...
-
-    def stats(self) -> dict[str, float]: ...
+    def sizes(self) -> dict[str, float]:
+        """Counters and gauges for people."""
+        ...
 
     def close(self) -> None: ...
+
+
+class Versions(Protocol):
+    """Versions as folders, in and out."""
+
+    def save(self, version: str, folder: Path) -> None: ...
+
+    def load(self, version: str, folder: Path, number: int) -> PublishResult: ...
+
+    def drop(self, version: str) -> None: ...
+
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class Backend:
+    """Both sides, and what goes between them.
+
+    attach: called once, before the lanes start, with what wakes the core when something is in memory now.
+    enter_lane: called once by each lane's thread before anything else; it takes the cores that are its own.
+    """
+
+    info: BaseInfo
+    training: Training
+    sampling: Sampling
+    versions: Versions
+    attach: Callable[[Callable[[], None]], None]
+    enter_lane: Callable[[Lane], None]
+
+    def sizes(self) -> dict[str, float]:
+        """Counters and gauges of both sides."""
+        return {**self.training.sizes(), **self.sampling.sizes()}
+
+    def close(self) -> None:
+        """Both sides first: they hold versions."""
+        self.sampling.close()
+        self.training.close()
+        self.versions.close()

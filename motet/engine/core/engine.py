@@ -126,7 +126,7 @@ class Engine:
             times[f"{lane}_busy_seconds"] = clock.busy
             times[f"{lane}_longest_wait_seconds"] = clock.longest_wait
         return {
-            **self._backend.stats(),
+            **self._backend.sizes(),
             **self._queues.sizes(),
             **self._files.sizes(),
             **times,
@@ -188,13 +188,13 @@ class Engine:
         request = pending.request
         assert isinstance(request, ForwardBackward)
         try:
-            pending.pieces = self._backend.cut(request.run, request.data, request.loss)
+            pending.pieces = self._backend.training.cut(request.run, request.data, request.loss)
         except Exception as error:
             fail(pending.future, told(error))
 
     def _run_pass(self, work: TrainPass) -> None:
         began = self._floor.worked("training")
-        results = self._backend.train([_part(item) for item in work.items], work.backward)
+        results = self._backend.training.train([_part(item) for item in work.items], work.backward)
         seconds_a_row = (self._floor.worked("training") - began) / sum(item.piece.rows for item in work.items)
         for item, result in zip(work.items, results, strict=True):
             if isinstance(result, PieceResult):
@@ -213,7 +213,7 @@ class Engine:
         pending.results.append(result)
         if len(pending.results) == len(pending.pieces or ()):
             self._queues.done(pending)
-            merged = self._backend.merge(pending.results)
+            merged = self._backend.training.merge(pending.results)
             merged.metrics["seconds:sum"] = pending.seconds
             resolve(pending.future, merged)
 
@@ -222,15 +222,15 @@ class Engine:
         backend = self._backend
         match request:
             case CreateRun(run, shape, seed, _):
-                return backend.create_run(run, shape, seed)
+                return backend.training.create_run(run, shape, seed)
             case OptimStep(run, adam, journal):
-                return backend.optim_step(run, adam, None if journal is None else Path(journal))
+                return backend.training.optim_step(run, adam, None if journal is None else Path(journal))
             case Publish(run, version):
-                return backend.publish(run, version)
+                return backend.training.publish(run, version)
             case DropRun(run):
-                return backend.drop_run(run)
+                return backend.training.drop_run(run)
             case DropVersion(version):
-                return backend.drop_version(version)
+                return backend.versions.drop(version)
             case Stats():
                 return self.stats()
             case _:
@@ -252,12 +252,12 @@ class Engine:
             if isinstance(order, SampleOrder):
                 self._begin(order)
             elif isinstance(order, Future):
-                self._backend.cancel_sample(order)
+                self._backend.sampling.cancel(order)
 
     def _step(self) -> None:
         """One step; each account pays for its rows."""
         began = self._floor.worked("sampling")
-        rows = self._backend.sample_step()
+        rows = self._backend.sampling.step()
         seconds = self._floor.worked("sampling") - began
         for account, count in rows.items():
             self._ledger.charge(account, "sampling", seconds * count / sum(rows.values()))
@@ -265,7 +265,7 @@ class Engine:
 
     def _begin(self, order: SampleOrder) -> None:
         try:
-            self._backend.begin_sample(order)
+            self._backend.sampling.begin(order)
         except Exception as error:
             fail(order.done, told(error))
 

@@ -45,12 +45,12 @@ class FileWork:
 
     def take_version(self, request: SaveVersion | LoadVersion, future: Future[Any]) -> None:
         """Begin a request about a version; nobody waits."""
-        backend = self._backend
+        versions = self._backend.versions
         match request:
             case SaveVersion(version, folder):
-                self._writing.put(lambda: answer(future, lambda: backend.save_version(version, Path(folder))))
+                self._writing.put(lambda: answer(future, lambda: versions.save(version, Path(folder))))
             case LoadVersion(version, folder, number):
-                self._reading.put(lambda: answer(future, lambda: backend.load_version(version, Path(folder), number)))
+                self._reading.put(lambda: answer(future, lambda: versions.load(version, Path(folder), number)))
 
     def sizes(self) -> dict[str, float]:
         """Gauges for people."""
@@ -68,16 +68,16 @@ class FileWork:
             case SaveRun(run, folder):
                 self._save(pending, run, Path(folder))
             case LoadRun(run, folder, optimizer):
-                answer(pending.future, lambda: self._backend.load_run(run, Path(folder), optimizer))
+                answer(pending.future, lambda: self._backend.training.load_run(run, Path(folder), optimizer))
                 self._queues.done(pending)
             case RestoreRun(run, origin, steps, published):
-                answer(pending.future, lambda: self._backend.restore_run(run, origin, steps, published))
+                answer(pending.future, lambda: self._backend.training.restore_run(run, origin, steps, published))
                 self._queues.done(pending)
 
     def _journal(self, pending: Pending, step: OptimStep) -> None:
         assert step.journal is not None
         try:
-            self._backend.journal_step(step.run, step.adam, Path(step.journal))
+            self._backend.training.journal_step(step.run, step.adam, Path(step.journal))
         except Exception as error:
             fail(pending.future, told(error))
             self._queues.done(pending)
@@ -87,7 +87,7 @@ class FileWork:
 
     def _save(self, pending: Pending, run: str, folder: Path) -> None:
         try:
-            write = self._backend.copy_run(run, folder)
+            write = self._backend.training.copy_run(run, folder)
         except Exception as error:
             fail(pending.future, told(error))
             self._queues.done(pending)

@@ -1,0 +1,99 @@
+"""The local backend's sampling side: every version's sequences in one batch over the base model."""
+
+from __future__ import annotations
+
+import secrets
+from concurrent.futures import Future, InvalidStateError
+from contextlib import ExitStack
+
+from motet.engine.adapters.run import Version
+from motet.engine.adapters.store import AdapterStore
+from motet.engine.backends.base import SampleOrder
+from motet.engine.sampler.orders import check_prompt, check_query, check_told, group_result
+from motet.engine.sampler.prompt import PromptReport
+from motet.engine.sampler.sampler import Sampler
+from motet.engine.sampler.sequence import Group
+from motet.engine.turns.accounts import Account
+from motet.engine.types import BaseInfo, Payer, SampleResult
+
+
+class LocalSampling:
+    """See `base.Sampling`; the methods stand in its order."""
+
+    def __init__(self, info: BaseInfo, store: AdapterStore, sampler: Sampler) -> None:
+        self._info = info
+        self._store = store
+        self._sampler = sampler
+        self._groups: dict[Future[SampleResult], Group] = {}
+
+    def begin(self, order: SampleOrder) -> None:
+        info = self._info
+        check_prompt(order.prompt, order.params, order.num_samples, info.vocabulary, info.context)
+        check_query(order.query, len(order.prompt), info.vocabulary)
+        check_told("likeliest", order.top_sample_logprobs)
+        with ExitStack() as undo:
+            version = None if order.version is None else self._store.acquire(order.version)
+            undo.callback(self._let_go, version)
+            group = self._group(order, version)
+            self._sampler.scheduler.add(group)
+            self._groups[order.done] = group
+            undo.pop_all()
+
+    def step(self) -> dict[Account, int]:
+        return self._sampler.step()
+
+    def cancel(self, done: Future[SampleResult]) -> None:
+        group = self._groups.get(done)
+        if group is not None:
+            group.cancelled = True
+
+    # anybody --------------------------------------------------------------------------------------------------
+
+    def sizes(self) -> dict[str, float]:
+        counts = self._sampler.counts
+        return {
+            **self._sampler.scheduler.sizes(),
+            "sample_steps": counts.steps,
+            "decoded_tokens": counts.decoded_tokens,
+            "prompt_tokens": counts.prompt_tokens,
+        }
+
+    def close(self) -> None:
+        """Nothing lives on without its lane."""
+
+    def _group(self, order: SampleOrder, version: Version | None) -> Group:
+        params, info = order.params, self._info
+        room = info.context - len(order.prompt)
+        seed = secrets.randbits(63) if params.seed is None else params.seed
+        return Group(
+            prompt=order.prompt,
+            params=params,
+            seed=seed,
+            num_samples=order.num_samples,
+            max_tokens=room if params.max_tokens is None else min(params.max_tokens, room),
+            stop_tokens=frozenset(info.end_tokens if params.stop_tokens is None else params.stop_tokens),
+            stop_bytes=tuple(stop.encode() for stop in params.stop_strings),
+            version=version,
+            report=PromptReport(order.query, order.prompt, params.temperature, seed, info.vocabulary),
+            top_sample=order.top_sample_logprobs,
+            on_done=lambda group: self._sampled(group, order.done),
+            payer=Payer(None if version is None else version.run, order.share),
+        )
+
+    def _sampled(self, group: Group, done: Future[SampleResult]) -> None:
+        del self._groups[done]
+        self._let_go(group.version)
+        if group.cancelled:
+            done.cancel()
+            return
+        try:
+            if group.fault is not None:
+                done.set_exception(group.fault)
+            else:
+                done.set_result(group_result(group))
+        except InvalidStateError:
+            assert done.cancelled()
+
+    def _let_go(self, version: Version | None) -> None:
+        if version is not None and self._store.release(version):
+            self._sampler.scheduler.forget_owner(version.key)
