@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from sqlalchemy import BigInteger, Integer
 
+from motet.errors import BadConfig
 from motet.service.catalog.catalog import Catalog, StorageFault
 from motet.service.catalog.changes import Add, Change
 from motet.service.catalog.tables import metadata
@@ -51,3 +53,33 @@ def test_every_whole_number_has_64_bits() -> None:
     columns = [column for table in metadata.tables.values() for column in table.columns]
     numbers = [column for column in columns if isinstance(column.type, Integer)]
     assert numbers and all(isinstance(column.type, BigInteger) for column in numbers)
+
+
+def test_a_file_that_cannot_be_removed_does_not_undo_the_change(catalog: Catalog, tmp_path: Path) -> None:
+    (tmp_path / "bodies" / "stuck.bin").mkdir()  # unlink refuses folders
+    gone = Change([Add("steps", {"run": "run", "number": 1, "adam": {}, "gradient": "file"})], gone=("stuck",))
+    asyncio.run(asyncio.wait_for(catalog.write(gone), 5))
+    assert len(catalog.rows("steps")) == 1
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_nobody_waits_for_a_thread_that_died(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(files: object) -> None:
+        raise ZeroDivisionError
+
+    async def write_twice() -> list[BaseException | None]:
+        both = await asyncio.gather(catalog.write(step("a", 1)), catalog.write(step("a", 2)), return_exceptions=True)
+        later = await asyncio.gather(catalog.write(step("a", 3)), return_exceptions=True)
+        return [*both, *later]
+
+    monkeypatch.setattr(catalog.files, "write", fail)
+    ended = asyncio.run(asyncio.wait_for(write_twice(), 5))
+    assert [type(error) for error in ended] == [StorageFault] * 3
+
+
+def test_a_catalog_of_a_newer_schema_is_refused(tmp_path: Path) -> None:
+    Catalog(tmp_path).close()
+    with sqlite3.connect(tmp_path / "catalog.sqlite") as connection:
+        connection.execute("UPDATE alembic_version SET version_num = 'of tomorrow'")
+    with pytest.raises(BadConfig, match="of tomorrow.*start the Motet that wrote it, or newer"):
+        Catalog(tmp_path)

@@ -11,19 +11,24 @@ import fcntl
 import os
 import queue
 import threading
+import time
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import ColumnElement, Engine, Executable, Table, delete, insert, select, update
-from sqlalchemy.exc import StatementError
+from sqlalchemy import ColumnElement, Connection, Engine, Executable, Table, delete, insert, select, update
+from sqlalchemy.exc import DBAPIError, OperationalError, StatementError
 
 from motet.errors import BadConfig, EngineFault
 from motet.service.catalog.changes import Add, Change, Remove, Set, Statement, Values
 from motet.service.catalog.files import Files
 from motet.service.catalog.opening import open_database
 from motet.service.catalog.tables import metadata
+
+RECONNECT_SECONDS = 15.0  # how long a database that went away is waited for
+RECONNECT_PAUSE = 0.2
 
 
 class StorageFault(EngineFault):
@@ -47,7 +52,8 @@ class Catalog:
         self.files = Files(data_dir / "bodies")
         self._database: Engine = open_database(url or f"sqlite:///{data_dir.resolve() / 'catalog.sqlite'}")
         self._queue: queue.SimpleQueue[Waiting | None] = queue.SimpleQueue()
-        self._thread = threading.Thread(target=self._write_all, name="catalog", daemon=True)
+        self._fault: BaseException | None = None  # of the thread's own; nothing is written any more
+        self._thread = threading.Thread(target=self._work, name="catalog", daemon=True)
         self._thread.start()
         self.commits = 0
         self.changes = 0
@@ -56,6 +62,8 @@ class Catalog:
         """Return once the change is safe. StorageFault where it could not be made so: then nothing of it was."""
         waiting = Waiting(change, Future())
         self._queue.put(waiting)
+        if self._fault is not None:
+            self._give_up()
         await asyncio.shield(asyncio.wrap_future(waiting.done))
 
     def rows(self, table: str, where: Values | None = None, without: tuple[str, ...] = ()) -> list[dict[str, Any]]:
@@ -75,6 +83,21 @@ class Catalog:
 
     # -- the writing thread ------------------------------------------------------------------------------------
 
+    def _work(self) -> None:
+        try:
+            self._write_all()
+        except BaseException as error:
+            self._fault = error
+            self._give_up()
+            raise
+
+    def _give_up(self) -> None:
+        """Nobody waits for a thread that has died."""
+        fault = StorageFault(f"the catalog stopped on a fault of its own ({self._fault!r}): start the server again")
+        with suppress(queue.Empty):
+            while (waiting := self._queue.get_nowait()) is not None:
+                waiting.done.set_exception(fault)
+
     def _write_all(self) -> None:
         while (first := self._queue.get()) is not None:
             group = [first]
@@ -88,7 +111,12 @@ class Catalog:
 
     def _commit(self, group: list[Waiting]) -> None:
         """All at once; where that fails, one by one, so that a change fails for its own reasons only."""
-        error = self._try(group)
+        try:
+            error = self._try(group)
+        except BaseException as fault:
+            for waiting in group:
+                waiting.done.set_exception(StorageFault(f"this may not have been stored: {fault!r}"))
+            raise
         if error is None:
             for waiting in group:
                 waiting.done.set_result(None)
@@ -102,20 +130,51 @@ class Catalog:
         try:
             for waiting in group:
                 self.files.write(waiting.change.files)
-            with self._database.begin() as connection:
-                for waiting in group:
-                    for statement in waiting.change.statements:
-                        connection.execute(_sql(statement))
-            for waiting in group:
-                for name in waiting.change.gone:
-                    self.files.remove(name)
+            self._execute([statement for waiting in group for statement in waiting.change.statements])
         except (OSError, OverflowError, ValueError) as error:  # the disk; a number or a text that no database takes
             return error
         except StatementError as error:
             return error.orig or error
         self.commits += 1
         self.changes += len(group)
+        with suppress(OSError):  # the change stands; what no row names goes at the next start
+            for waiting in group:
+                for name in waiting.change.gone:
+                    self.files.remove(name)
         return None
+
+    def _execute(self, statements: list[Statement]) -> None:
+        """One transaction. A database that went away meanwhile is waited for, and nothing is done twice: what has one
+        new row has them all, and statements without a new row may be repeated."""
+        deadline = time.monotonic() + RECONNECT_SECONDS
+        lost = False
+        while True:
+            try:
+                with self._database.begin() as connection:
+                    if not (lost and _happened(connection, statements)):
+                        for statement in statements:
+                            connection.execute(_sql(statement))
+                return
+            except DBAPIError as error:
+                if not _went_away(error) or time.monotonic() > deadline:
+                    raise
+                lost = True
+                time.sleep(RECONNECT_PAUSE)
+
+
+def _went_away(error: DBAPIError) -> bool:
+    """The connection was lost, or none could be made: not a fault of what was asked. SQLite never goes away."""
+    return error.connection_invalidated or (isinstance(error, OperationalError) and error.statement is None)
+
+
+def _happened(connection: Connection, statements: list[Statement]) -> bool:
+    """Is the first new row there? A transaction is there as a whole."""
+    for added in statements:
+        if isinstance(added, Add):
+            table = metadata.tables[added.table]
+            key = {column.name: added.values[column.name] for column in table.primary_key.columns}
+            return connection.execute(select(table).where(*_matching(table, key))).first() is not None
+    return False
 
 
 def _sql(statement: Statement) -> Executable:
