@@ -112,16 +112,32 @@ def test_results_that_were_read_go_first_and_unread_ones_stay() -> None:
     run(test())
 
 
-def test_too_many_unread_results_stop_new_requests() -> None:
+def test_who_leaves_the_most_unread_loses_its_oldest_and_stops_nobody() -> None:
     async def test() -> None:
-        promises = Promises(ServiceSettings(max_result_bytes=50), forget)
-        promise = promises.make("a", "r1", 0)
-        fulfil_after(promises, promise, 0, bytes(100))
-        await promise.done.wait()
-        with pytest.raises(Busy, match="read some"):
-            promises.make("a", "r2", 0)
-        await promises.wait(promise)
+        gone: list[str] = []
+        promises = Promises(ServiceSettings(max_result_bytes=350), gone.append)
+        for request_id, tenant in (("r0", "quiet"), ("r1", "careless"), ("r2", "careless"), ("r3", "careless")):
+            promises.fulfil(promises.make(tenant, request_id, 0), Reply(bytes(100)))
+        assert gone == ["r1"]
+        assert promises.find("careless", "r1") is None
+        for request_id, tenant in (("r0", "quiet"), ("r2", "careless"), ("r3", "careless")):
+            found = promises.find(tenant, request_id)
+            assert found is not None and await promises.wait(found) is not None
+        assert promises.sizes()["results_kept_bytes"] == 300
+
+    run(test())
+
+
+def test_what_nobody_comes_for_is_kept_longer_but_not_for_ever() -> None:
+    async def test() -> None:
+        gone: list[str] = []
+        promises = Promises(ServiceSettings(keep_seconds=0.0, unread_seconds=0.05), gone.append)
+        promises.fulfil(promises.make("a", "r1", 0), Reply(b"done"))
         promises.make("a", "r2", 0)
+        assert gone == []
+        await asyncio.sleep(0.06)
+        promises.make("a", "r3", 0)
+        assert gone == ["r1"]
 
     run(test())
 

@@ -1,7 +1,7 @@
 """Promises of results: made when a request is accepted, awaited by long polls, kept for a while after they are read.
 
 Memory is bounded: by the requests on their way and their bodies, and by the bytes of results. Results that were read go
-first, oldest first; where only unread ones are left, new requests are told to come again. Nothing polls.
+first, oldest first; then those that nobody came for, of the tenant that leaves the most lying. Nothing polls.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import time
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from motet.errors import Busy, Cancelled, MotetError, UserError
 from motet.service.http.lines import Place
+from motet.service.http.results import Results
 from motet.service.http.settings import ServiceSettings
 
 PROTOBUF = "application/x-protobuf"
@@ -58,7 +58,7 @@ class Promise:
     done: asyncio.Event = field(default_factory=asyncio.Event)
     reply: Reply | None = None
     on_cancel: Callable[[], None] | None = None
-    read_at: float | None = None
+    since: float = 0.0  # when its result came, or was read last; time.monotonic()
     place: Place | None = None  # in its tenant's queue, while it is on its way
 
     def begin(self) -> None:
@@ -87,37 +87,32 @@ class Promises:
         self._settings = settings
         self._on_forget = on_forget
         self._on_done = on_done
-        self._unread: dict[str, Promise] = {}  # on their way, or done and not yet read
-        self._read: OrderedDict[str, Promise] = OrderedDict()  # oldest read first
-        self._pending = 0
+        self._open: dict[str, Promise] = {}  # on their way
+        self._results = Results()
         self._pending_bytes = 0
-        self._result_bytes = 0
 
     def find(self, tenant: str, request_id: str) -> Promise | None:
         """A tenant's own promise; None for others', and for those that have gone."""
-        promise = self._unread.get(request_id) or self._read.get(request_id)
+        promise = self._open.get(request_id) or self._results.find(tenant, request_id)
         return promise if promise is not None and promise.tenant == tenant else None
 
     def make(self, tenant: str, request_id: str, size: int, cancellable: bool = False) -> Promise:
         """Accept a request. Busy where no more may be on their way."""
-        self._forget_read()
-        if self._pending >= self._settings.max_pending or self._pending_bytes + size > self._settings.max_pending_bytes:
-            raise Busy(f"{self._pending} requests are on their way already: send this one again in a moment")
-        if self._result_bytes > self._settings.max_result_bytes:
-            raise Busy("too many results wait to be read: read some, then send this request again")
+        self._forget()
+        pending = len(self._open)
+        if pending >= self._settings.max_pending or self._pending_bytes + size > self._settings.max_pending_bytes:
+            raise Busy(f"{pending} requests are on their way already: send this one again in a moment")
         return self.open(tenant, request_id, size, cancellable)
 
     def open(self, tenant: str, request_id: str, size: int, cancellable: bool = False) -> Promise:
         """A promise without a look at the bounds: of a request that was accepted before."""
-        promise = self._unread[request_id] = Promise(request_id, tenant, size, cancellable)
-        self._pending += 1
+        promise = self._open[request_id] = Promise(request_id, tenant, size, cancellable)
         self._pending_bytes += size
         return promise
 
     def discard(self, promise: Promise) -> None:
         """The request could not be accepted after all."""
-        del self._unread[promise.id]
-        self._pending -= 1
+        del self._open[promise.id]
         self._pending_bytes -= promise.size
         promise.leave_line()
         promise.accepted.set()
@@ -129,20 +124,20 @@ class Promises:
         promise.leave_line()
         if reply.failed is not None:
             self.failures[reply.failed] += 1
-        self._pending -= 1
+        del self._open[promise.id]
         self._pending_bytes -= promise.size
-        self._result_bytes += len(reply.body)
+        self._results.add(promise)
         promise.done.set()
         self._on_done(promise)
-        self._forget_read()
+        self._forget()
 
     def keep(self, tenant: str, request_id: str, reply: Reply) -> None:
         """A result that an earlier server had: as if it had been read just now."""
-        promise = Promise(request_id, tenant, 0, cancellable=False, reply=reply, read_at=time.monotonic())
+        promise = Promise(request_id, tenant, 0, cancellable=False, reply=reply)
         promise.accepted.set()
         promise.done.set()
-        self._read[request_id] = promise
-        self._result_bytes += len(reply.body)
+        self._results.add(promise)
+        self._results.read(promise)
         self._on_done(promise)
 
     def cancel(self, promise: Promise) -> None:
@@ -154,31 +149,25 @@ class Promises:
         """The result, or None where it takes longer than one poll may."""
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(promise.done.wait(), self._settings.poll_seconds)
-        if promise.reply is not None and promise.id in self._unread:
-            self._read[promise.id] = self._unread.pop(promise.id)
-            promise.read_at = time.monotonic()
+        if promise.reply is not None:
+            self._results.read(promise)
         return promise.reply
 
     def close(self) -> None:
         """The server stops: every waiting poll is answered now, with nothing."""
-        for promise in self._unread.values():
+        for promise in self._open.values():
             promise.done.set()
 
     def sizes(self) -> dict[str, float]:
         return {
-            "requests_pending": self._pending,
+            "requests_pending": len(self._open),
             "requests_pending_bytes": self._pending_bytes,
-            "results_kept": len(self._unread) + len(self._read) - self._pending,
-            "results_kept_bytes": self._result_bytes,
+            "results_kept": self._results.count,
+            "results_kept_bytes": self._results.bytes,
         }
 
-    def _forget_read(self) -> None:
-        oldest_kept = time.monotonic() - self._settings.keep_seconds
-        while self._read:
-            promise = next(iter(self._read.values()))
-            assert promise.read_at is not None and promise.reply is not None
-            if promise.read_at > oldest_kept and self._result_bytes <= self._settings.max_result_bytes:
-                return
-            del self._read[promise.id]
-            self._result_bytes -= len(promise.reply.body)
+    def _forget(self) -> None:
+        """Let go what is too old, and what is too much."""
+        settings = self._settings
+        for promise in self._results.let_go(settings.keep_seconds, settings.unread_seconds, settings.max_result_bytes):
             self._on_forget(promise.id)

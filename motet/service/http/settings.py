@@ -24,8 +24,9 @@ class ServiceSettings:
     max_body_bytes: int = 64 * MIB  # of one request, unpacked
     max_pending: int = 16_384  # requests on their way, of everybody together
     max_pending_bytes: int = 1024 * MIB  # their bodies
-    max_result_bytes: int = 1024 * MIB  # results that are kept
+    max_result_bytes: int = 1024 * MIB  # results that are kept; then the oldest of who leaves the most lying go
     keep_seconds: float = 900.0  # how long a result is kept once it was read
+    unread_seconds: float = 86_400.0  # how long a result is kept that nobody comes for
     rest_seconds: float = 900.0  # a session that is silent for so long leaves memory; it stands up when it is asked for
     forget_days: float = 30.0  # a session that is silent for so long is finished
     drain_seconds: float = 10.0  # how long work in hand may go on once the server is asked to stop
