@@ -2,15 +2,32 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import typer
+from typer.core import TyperGroup
 
 from motet.bench.command import app as bench
+from motet.errors import MotetError
 from motet.lab.experiments.command import run
 from motet.service.http.command import serve
 from motet.service.http.keys_command import app as keys
 from motet.service.status.command import status
 
+
+class Told(TyperGroup):
+    """What a person can mend is one line, whatever the command."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except MotetError as error:
+            typer.echo(f"error: {error}", err=True)
+            raise typer.Exit(2) from None
+
+
 app = typer.Typer(
+    cls=Told,
     help="Many LoRA experiments learning at once on one warm base model.",
     no_args_is_help=True,
     add_completion=False,

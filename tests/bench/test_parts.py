@@ -8,11 +8,13 @@ from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from motet.bench.concurrency import ways_for
 from motet.bench.sampler import bench_sampler
 from motet.bench.step import bench_step
 from motet.bench.trainer import Step, bench_memory, bench_trainer, peak_bytes
+from motet.cli import app as cli
 from motet.engine.settings import MIXINGS
 from tests.tiny import make_tiny_model
 
@@ -71,3 +73,8 @@ def test_step(model: str, tmp_path: Path) -> None:
     assert [row["by"] for row in told] == ["motet", "transformers and peft"]  # peft is among the test's dependencies
     for row in told:
         assert row["whole, s"] == pytest.approx(row["sampling, s"] + row["training, s"] + row["step and publish, s"])
+
+
+def test_an_unknown_model_is_told_in_a_line() -> None:
+    ended = CliRunner().invoke(cli, ["bench", "sampler", "--model", "./nowhere"])
+    assert (ended.exit_code, ended.stderr) == (2, "error: there is no folder ./nowhere\n")

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
+from motet.service.catalog.catalog import Catalog
 from motet.service.http.counters import HOUR, Usage
+from motet.service.http.journal import Journal
 
 START = datetime(2026, 1, 1, 10, 30, tzinfo=UTC)
 
@@ -65,3 +69,29 @@ def test_what_is_old_goes() -> None:
     clock.pass_by(days=40)
     usage.note("a", None, "sampled", 2)
     assert told(usage, "a", end=clock.time + HOUR) == [(10, None, "sampled", 2)]
+
+
+def test_what_was_used_outlives_the_server(tmp_path: Path) -> None:
+    clock, catalog = Clock(), Catalog(tmp_path)
+    usage = Usage(clock)
+    usage.note("a", "s1", "trained", 10)
+    usage.keep("a", 1000)
+    clock.pass_by(minutes=15)
+    write = Journal(catalog).write
+    for _ in range(2):
+        asyncio.run(usage.save(write))
+        usage.note("a", "s1", "trained", 5)
+        usage.note("a", None, "sampled", 1)
+    asyncio.run(usage.save(write))
+    again = Usage(clock)
+    again.load(catalog.rows("usage"))
+    assert told(again, "a") == told(usage, "a")
+    assert [used for used in told(again, "a")][0] == (10, None, "byte_hours", 250)
+    written = catalog.commits
+    asyncio.run(again.save(write))
+    assert catalog.commits == written  # nothing has changed
+    clock.pass_by(days=40)
+    again.note("a", "s1", "trained", 1)
+    asyncio.run(again.save(write))
+    assert [row["amount"] for row in catalog.rows("usage")] == [1]
+    catalog.close()

@@ -11,6 +11,7 @@ import pytest
 from motet.engine.settings import EngineSettings
 from motet.errors import BadConfig
 from motet.logs import LogSettings
+from motet.service.http.pinned import pin_dtype, with_pinned_dtype
 from motet.service.http.serving import load
 from motet.service.http.settings import ServiceSettings
 
@@ -94,3 +95,15 @@ def test_the_command_tells_it_in_one_line(tmp_path: Path) -> None:
     ended = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert ended.returncode == 2
     assert ended.stderr == f"error: there is no settings file {tmp_path / 'none.toml'}\n"
+
+
+def test_the_dtype_that_was_chosen_first_stays(tmp_path: Path) -> None:
+    open_choice, told = EngineSettings(), EngineSettings(dtype="float32")
+    assert with_pinned_dtype(open_choice, tmp_path) == open_choice
+    pin_dtype(tmp_path, "bfloat16")
+    pin_dtype(tmp_path, "float32")  # a later engine, told so for once
+    assert with_pinned_dtype(open_choice, tmp_path).dtype == "bfloat16"
+    assert with_pinned_dtype(told, tmp_path) == told
+    (tmp_path / "dtype").write_text("float64")
+    with pytest.raises(BadConfig, match="damaged.*--dtype"):
+        with_pinned_dtype(open_choice, tmp_path)

@@ -225,8 +225,8 @@ def test_alpha_comes_from_the_metadata() -> None:
 
 
 def test_priority_comes_from_the_metadata() -> None:
-    assert read_claim("tenant", {}) == Claim(1.0, "tenant")
-    assert read_claim("tenant", {"motet.priority": "2.5"}).priority == 2.5
+    assert read_claim("tenant", 3.0, {}) == Claim(1.0, "tenant", 3.0)
+    assert read_claim("tenant", 1.0, {"motet.priority": "2.5"}).priority == 2.5
     for wrong in ("high", 0, -1, float("inf"), float("nan"), None, [1], 10**400):
         with pytest.raises(BadRequest, match=r"motet\.priority must be a number above 0"):
-            read_claim("tenant", {"motet.priority": wrong})
+            read_claim("tenant", 1.0, {"motet.priority": wrong})

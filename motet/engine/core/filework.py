@@ -49,8 +49,8 @@ class FileWork:
         match request:
             case SaveVersion(version, folder):
                 self._writing.put(lambda: answer(future, lambda: versions.save(version, Path(folder))))
-            case LoadVersion(version, folder, number):
-                self._reading.put(lambda: answer(future, lambda: versions.load(version, Path(folder), number)))
+            case LoadVersion(version, folder, number, run):
+                self._reading.put(lambda: answer(future, lambda: versions.load(version, Path(folder), number, run)))
 
     def sizes(self) -> dict[str, float]:
         """Gauges for people."""

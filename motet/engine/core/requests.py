@@ -114,6 +114,7 @@ class LoadVersion:
     version: str
     folder: str
     number: int = 1  # its number within its run
+    run: str | None = None  # that published it, and pays for what is drawn from it
 
 
 @dataclass(frozen=True)

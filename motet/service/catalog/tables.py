@@ -116,6 +116,17 @@ checkpoints = Table(
     Column("expires", DateTime),
 )
 
+# What each tenant used in each hour, by session ("" where it belongs to none) and measure.
+usage = Table(
+    "usage",
+    metadata,
+    Column("tenant", String, primary_key=True),
+    Column("hour", DateTime, primary_key=True),
+    Column("session", String, primary_key=True),
+    Column("measure", String, primary_key=True),
+    Column("amount", Float, nullable=False),
+)
+
 # API keys: only digests are kept.
 keys = Table(
     "keys",

@@ -53,6 +53,9 @@ def serve(
     dtype: Annotated[
         Dtype | None, typer.Option(help="auto (a short probe), float32 or bfloat16.", show_default="auto")
     ] = None,
+    device: Annotated[
+        str | None, typer.Option(help="The device of the base model: cpu, cuda, cuda:1.", show_default="cpu")
+    ] = None,
     threads: Annotated[int | None, typer.Option(help="Cores to use; 0 is all.", show_default="0")] = None,
     lanes: Annotated[
         Literal["shared", "split"] | None,
@@ -76,7 +79,7 @@ def serve(
     """Serve a base model over the Tinker API; prints `ready ADDRESS` once it takes requests."""
     flags = {
         **_given(data_dir=data_dir),
-        "engine": _given(model=model, dtype=dtype, threads=threads, lanes=lanes, apart=apart),
+        "engine": _given(model=model, dtype=dtype, device=device, threads=threads, lanes=lanes, apart=apart),
         "service": _given(
             host=host, port=port, database=database, api_keys=api_key, tls_cert=tls_cert, tls_key=tls_key
         ),
@@ -96,12 +99,13 @@ def serve(
 def _serve(config: Path | None, flags: Table) -> None:
     from motet.engine.process import run_engine
     from motet.service.http.logs import log_context
+    from motet.service.http.pinned import with_pinned_dtype
     from motet.service.http.server import serve as serve_until_signal
     from motet.service.http.serving import load
 
     settings = load(config, flags)
     start_logging("service", settings.log, log_context)
-    entry = partial(run_engine, settings.engine, settings.log)
+    entry = partial(run_engine, with_pinned_dtype(settings.engine, settings.service.data_dir), settings.log)
     asyncio.run(serve_until_signal(settings.service, entry, typer.echo))
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
+from motet.engine.types import MOST_PRIORITY
 from motet.errors import BadConfig, BadRequest
 
 GIB = 1024**3
@@ -34,11 +35,14 @@ class Quotas:
     queued_requests: int = 4096
     requests_per_second: float = 5000.0
     stored_bytes: int = 256 * GIB  # all checkpoints
+    priority: float = 1.0  # of device time against other tenants, while both want it; a run made later has a new one
 
     def __post_init__(self) -> None:
         for field in fields(self):
             if not 0 < getattr(self, field.name) < float("inf"):
                 raise BadConfig(f"the quota {field.name} must be a number above 0, not {getattr(self, field.name)}")
+        if not 1 / MOST_PRIORITY <= self.priority <= MOST_PRIORITY:
+            raise BadConfig(f"the quota priority must be 1/{MOST_PRIORITY} to {MOST_PRIORITY}, not {self.priority}")
 
 
 QUOTA_NAMES = tuple(field.name for field in fields(Quotas))

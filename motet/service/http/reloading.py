@@ -41,6 +41,7 @@ def reload(service: Service) -> None:
         saved = _checkpoint(service, row)
         service.registry.checkpoints[saved.path] = saved
         service.usage.keep(saved.run.tenant, saved.size)
+    service.usage.load(rows("usage"))
     _reload_requests(service, sorted(rows("requests"), key=lambda row: (row["owner"], row["number"])))
     _sweep(service)
 

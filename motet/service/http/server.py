@@ -14,7 +14,7 @@ import uvicorn
 from prometheus_client import disable_created_metrics
 
 from motet.errors import BadConfig
-from motet.service.catalog.catalog import Catalog
+from motet.service.catalog.catalog import Catalog, StorageFault
 from motet.service.catalog.keys import KeyStore
 from motet.service.http.app import create_app
 from motet.service.http.auth import LOOPBACK, KeyRing
@@ -22,6 +22,7 @@ from motet.service.http.draining import Drain
 from motet.service.http.metered import MeteredSupervisor
 from motet.service.http.metrics import Meters
 from motet.service.http.operation import Operation
+from motet.service.http.pinned import pin_dtype
 from motet.service.http.reloading import reload
 from motet.service.http.resting import watch_sessions
 from motet.service.http.service import Service
@@ -68,6 +69,8 @@ class _Server(uvicorn.Server):
         self._service.completions.close()
         await super().shutdown(sockets)
         await self._supervisor.stop()
+        with contextlib.suppress(StorageFault):
+            await self._service.usage.save(self._service.journal.write)
 
 
 async def serve(settings: ServiceSettings, entry: Callable[[socket.socket], None], say: Callable[[str], None]) -> None:
@@ -89,11 +92,13 @@ async def serve(settings: ServiceSettings, entry: Callable[[socket.socket], None
         undo.callback(listener.close)
         undo.push_async_callback(supervisor.stop)
         await supervisor.start()
+        pin_dtype(settings.data_dir, supervisor.info.dtype)
         service = Service(supervisor, settings, catalog, keys)
         reload(service)
         service.engine_opened()
         supervisor.on_open = service.engine_opened
         service.errand(watch_sessions(service))
+        service.errand(service.keep_accounts())
         watched = Operation.of(service, meters, supervisor.memory_bytes)
         config = uvicorn.Config(
             create_app(service, watched),

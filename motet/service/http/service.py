@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from motet.engine.core.requests import DropRun, DropVersion, LoadVersion, Request
-from motet.engine.types import BaseInfo
+from motet.engine.types import BaseInfo, Claim
 from motet.errors import BadRequest, Busy, EngineFault, NotFound
-from motet.service.catalog.catalog import Catalog
+from motet.service.catalog.catalog import Catalog, StorageFault
 from motet.service.catalog.changes import Remove, Set
 from motet.service.http.accepted import Accepted, Kind
 from motet.service.http.auth import KeyRing
@@ -41,6 +41,9 @@ from motet.service.http.registry import (
 )
 from motet.service.http.settings import ServiceSettings
 from motet.service.http.standing import stand_up
+from motet.service.wire.training import read_claim
+
+ACCOUNT_SECONDS = 10.0  # between two times that what was used is written down
 
 
 class EngineDoor(Protocol):
@@ -88,6 +91,10 @@ class Service:
         info = self.engine.info
         if name not in (info.name, info.folder):
             raise BadRequest(f"the base model {name!r} is not served here: ask for {info.name!r}")
+
+    def claim(self, tenant: str, metadata: dict[str, Any]) -> Claim:
+        """What a run with this user_metadata may have of device time. BadRequest: no such priority."""
+        return read_claim(tenant, self.holdings.quotas(tenant).priority, metadata)
 
     async def open_session(
         self, tenant: str, metadata: dict[str, Any], display_name: str | None, project: str = DEFAULT_PROJECT
@@ -227,7 +234,8 @@ class Service:
             generation = self.engine.generation
             if version.generation != generation:
                 told = version.result
-                await self.engine.call(LoadVersion(told.version, str(self.path(version.folder)), told.number))
+                folder = str(self.path(version.folder))
+                await self.engine.call(LoadVersion(told.version, folder, told.number, version.run))
                 version.generation = generation
 
     def path(self, relative: str) -> Path:
@@ -291,6 +299,13 @@ class Service:
     async def _let_go(self, request: DropRun | DropVersion) -> None:
         with contextlib.suppress(NotFound, EngineFault):  # it had gone before, or everything has
             await self.engine.call(request)
+
+    async def keep_accounts(self) -> None:
+        """Write down what was used, again and again, for as long as the server stands."""
+        while True:
+            await asyncio.sleep(ACCOUNT_SECONDS)
+            with contextlib.suppress(StorageFault):  # the next time has it all
+                await self.usage.save(self.journal.write)
 
     def errand(self, work: Coroutine[Any, Any, None]) -> None:
         """Something that nobody waits for."""

@@ -13,7 +13,7 @@ from motet.engine.core.requests import DropRun, RestoreRun
 from motet.engine.types import FreshAdapter, JournaledStep, SavedRun
 from motet.errors import EngineFault, EngineGone, MotetError, NotFound
 from motet.service.http.registry import Run
-from motet.service.wire.training import parse_forward_backward, read_claim, read_forward_backward
+from motet.service.wire.training import parse_forward_backward, read_forward_backward
 
 if TYPE_CHECKING:
     from motet.service.http.service import Service
@@ -45,7 +45,7 @@ async def _restore(service: Service, run: Run) -> None:
     with contextlib.suppress(NotFound):
         await service.engine.call(DropRun(run.id))
     steps = tuple(JournaledStep(str(service.path(step.gradient)), step.adam) for step in run.steps)
-    claim = read_claim(run.tenant, run.metadata)
+    claim = service.claim(run.tenant, run.metadata)
     await service.engine.call(RestoreRun(run.id, _origin(service, run), steps, run.newest_number, claim))
     await _accumulate(service, run)
 

@@ -142,9 +142,9 @@ def read_shape(rank: int, attention: bool, mlp: bool, unembed: bool, metadata: d
     return AdapterShape(rank, alpha, attention, mlp, unembed)
 
 
-def read_claim(share: str, metadata: dict[str, Any]) -> Claim:
+def read_claim(share: str, share_priority: float, metadata: dict[str, Any]) -> Claim:
     """A run's part of its tenant's device time; `motet.priority` in its user_metadata sets the priority."""
-    return Claim(_above_zero("motet.priority", metadata.get("motet.priority", Claim.priority)), share)
+    return Claim(_above_zero("motet.priority", metadata.get("motet.priority", Claim.priority)), share, share_priority)
 
 
 def _above_zero(key: str, value: Any) -> float:

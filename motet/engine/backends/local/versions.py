@@ -29,11 +29,11 @@ class StoredVersions:
         finally:
             self._store.release(held)
 
-    def load(self, version: str, folder: Path, number: int) -> PublishResult:
+    def load(self, version: str, folder: Path, number: int, run: str | None = None) -> PublishResult:
         began = time.perf_counter()
         loaded = load_peft(folder, self._store.layout)
         flat = loaded.flat.to(self._dtype)
-        return told(self._store.add_version(version, number, loaded.layout, flat), began)
+        return told(self._store.add_version(version, number, loaded.layout, flat, run), began)
 
     def drop(self, version: str) -> None:
         self._store.drop_version(version)

@@ -20,7 +20,6 @@ from motet.service.http.registry import Checkpoint, Run, Session
 from motet.service.http.service import Service
 from motet.service.http.standing import stand_up
 from motet.service.wire import schemas
-from motet.service.wire.training import read_claim
 
 
 async def load_weights(service: Service, accepted: Accepted) -> Outcome:
@@ -32,7 +31,7 @@ async def load_weights(service: Service, accepted: Accepted) -> Outcome:
     check_optimizer(body.optimizer_config)
     saved = _training_state(service, session.tenant, body.path)
     run = new_run(service, session, accepted, body.user_metadata or {})
-    claim = read_claim(run.tenant, run.metadata)
+    claim = service.claim(run.tenant, run.metadata)
     run.shape = await add_run(service, session, run, LoadRun(run.id, str(saved.folder), body.optimizer, claim))
     run.snapshot = f"{run_folder(run.id)}/snapshots/0"
     await service.engine.call(SaveRun(run.id, str(service.path(run.snapshot))))
@@ -46,7 +45,7 @@ async def load_into_run(service: Service, accepted: Accepted) -> Outcome:
     assert isinstance(run, Run) and isinstance(body, schemas.LoadWeights)
     run.check()
     saved = _training_state(service, run.tenant, body.path)
-    engine, published, claim = service.engine, run.newest_number, read_claim(run.tenant, run.metadata)
+    engine, published, claim = service.engine, run.newest_number, service.claim(run.tenant, run.metadata)
     folder = f"{run_folder(run.id)}/snapshots/{accepted.number}-{secrets.token_hex(4)}"
     engine.submit(DropRun(run.id))
     restoring = engine.submit(RestoreRun(run.id, SavedRun(str(saved.folder), body.optimizer), (), published, claim))

@@ -32,7 +32,7 @@ async def create_model(service: Service, accepted: Accepted) -> Outcome:
     assert lora.seed is not None, "chosen when the request was accepted"
     check_optimizer(body.optimizer_config)
     shape = wire.read_shape(lora.rank, lora.train_attn, lora.train_mlp, lora.train_unembed, metadata)
-    claim = wire.read_claim(session.tenant, metadata)
+    claim = service.claim(session.tenant, metadata)
     run = new_run(service, session, accepted, metadata)
     run.shape, run.seed = shape, lora.seed
     await add_run(service, session, run, CreateRun(run.id, shape, lora.seed, claim))
