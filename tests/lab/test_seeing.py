@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -11,31 +10,17 @@ from rich.console import Console
 from transformers import PreTrainedTokenizerFast
 
 from motet.lab.envs.protocol import End, Group, Trajectory, Turn, Written
-from motet.lab.experiments.checks import find
 from motet.lab.experiments.config import Experiment
-from motet.lab.experiments.progress import Accuracy, Progress, Seconds, StepMetrics
+from motet.lab.experiments.progress import Accuracy, Finding, Progress, StepMetrics
 from motet.lab.experiments.record import Record
 from motet.lab.experiments.report import Times, write_report
 from motet.lab.experiments.table import render, sparkline
+from tests.lab.steps import step
 
 
-def metrics(step: int, reward: float) -> StepMetrics:
-    return StepMetrics(
-        step=step,
-        reward=reward,
-        outcomes={"right": 2, "wrong": 2},
-        groups_left_out=1,
-        failed_episodes=0,
-        tokens=100,
-        tokens_per_second=50.0,
-        seconds=Seconds(sampling=2.0, training=1.0, publishing=0.25, waiting=0.5),
-        version=step,
-        loss=-0.1,
-        grad_norm=1.5,
-        mismatch_mean=0.001,
-        mismatch_max=0.01,
-        findings=["look here"] if step == 2 else [],
-    )
+def metrics(number: int, reward: float) -> StepMetrics:
+    findings = [Finding("look", "look here", 2, "then there")] if number == 2 else []
+    return step(number, reward=reward, findings=findings)
 
 
 @pytest.fixture
@@ -61,7 +46,7 @@ def test_table_shows_every_row(rows: list[Progress]) -> None:
     console = Console(width=200, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
     console.print(render(rows))
     shown = console.export_text()
-    for piece in ("2/2", "0.75", "▃▆", "1.0e-03", "a: look here", "c: it broke", "fail"):
+    for piece in ("2/2", "0.75", "▃▆", "1.0e-03", "a: look here (since step 2): then there", "c: it broke", "fail"):
         assert piece in shown
 
 
@@ -88,6 +73,7 @@ def test_record(tmp_path: Path, bare: PreTrainedTokenizerFast) -> None:
     record.metrics(metrics(1, 0.5))
     record.accuracy("start", Accuracy.of([1.0]))
     record.error(ValueError("it broke"))
+    assert json.loads((tmp_path / "one" / "held_out.jsonl").read_text()) == {"when": "start", "rewards": [1.0]}
     folder = tmp_path / "one"
     assert json.loads((folder / "config.json").read_text())["rank"] == 4
     lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
@@ -98,21 +84,3 @@ def test_record(tmp_path: Path, bare: PreTrainedTokenizerFast) -> None:
     readable = (folder / "rollouts.txt").read_text()
     assert readable == "== step 1, problem 7\nquestion\n\n-- right, reward 1\nFinalAnswer[1]\n\n"
     assert "it broke" in (folder / "error.txt").read_text()
-
-
-@pytest.mark.parametrize(
-    ("outcomes", "left_out", "numbers", "mismatch", "told"),
-    [
-        (Counter(right=3, wrong=1), 0, [0.1], 0.001, None),
-        (Counter(right=3, wrong=1), 0, [float("nan")], None, "NaN"),
-        (Counter(truncated=4), 0, [], None, "turn_tokens"),
-        (Counter({"no call": 4}), 0, [], None, "hardly a call"),
-        (Counter(right=4), 2, [], None, "nothing was learned"),
-        (Counter(right=3, wrong=1), 1, [0.1], 0.5, "disagree"),
-    ],
-)
-def test_findings(
-    outcomes: Counter[str], left_out: int, numbers: list[float], mismatch: float | None, told: str | None
-) -> None:
-    findings = find(outcomes, 2, left_out, numbers, mismatch)
-    assert (not findings) if told is None else any(told in one for one in findings)

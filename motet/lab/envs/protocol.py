@@ -24,6 +24,7 @@ class Cue:
     max_tokens: int
     stop: Sequence[str] = ()  # strings that end the turn; empty: the model's end tokens
     reward: float = 0.0  # what the turn before it earned
+    hint: Sequence[int] = ()  # of the first cue: what a teacher may read in its place, such as the solution
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,7 @@ class Trajectory:
     turns: list[Turn]
     end: End
     version: int = 0  # of the policy that wrote it all
+    hint: Sequence[int] = ()  # what a teacher may read in place of the first turn's
 
     @property
     def reward(self) -> float:

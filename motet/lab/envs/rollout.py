@@ -94,7 +94,7 @@ async def play_group(problem: int, envs: Sequence[Environment], policy: Policy, 
     firsts = await policy.write(prompt.tokens, prompt, len(envs), seed)
     played = await asyncio.gather(
         *(
-            _play(env, Turn(prompt.tokens, first), policy, mix(seed, member))
+            _play(env, prompt, first, policy, mix(seed, member))
             for member, (env, first) in enumerate(zip(envs, firsts, strict=True))
         )
     )
@@ -104,10 +104,12 @@ async def play_group(problem: int, envs: Sequence[Environment], policy: Policy, 
     return Group(problem, [one for one in played if isinstance(one, Trajectory)], [str(f) for f in failures])
 
 
-async def _play(env: Environment, turn: Turn, policy: Policy, seed: int) -> Trajectory | EnvironmentFailed:
+async def _play(
+    env: Environment, prompt: Cue, first: Written, policy: Policy, seed: int
+) -> Trajectory | EnvironmentFailed:
     """One episode from its first turn on; a failure of the environment is returned, not raised."""
-    turns = [turn]
-    context = turn.read + turn.written.tokens
+    turns = [Turn(prompt.tokens, first)]
+    context = prompt.tokens + first.tokens
     try:
         while isinstance(cue := await _ask(env.step(turns[-1].written)), Cue):
             turns[-1] = replace(turns[-1], reward=cue.reward)
@@ -117,7 +119,7 @@ async def _play(env: Environment, turn: Turn, policy: Policy, seed: int) -> Traj
             context = context + written.tokens
     except EnvironmentFailed as failure:
         return failure
-    return Trajectory(turns, cue, policy.version)
+    return Trajectory(turns, cue, policy.version, prompt.hint)
 
 
 async def _ask(answer: Awaitable[Answer]) -> Answer:

@@ -8,10 +8,12 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field
 from transformers import PreTrainedTokenizerBase
 
+from motet.lab.envs.conversation import Limits as ChatLimits
 from motet.lab.envs.formats.base import Format
 from motet.lab.envs.formats.plain import PlainFormat
 from motet.lab.envs.formats.template import TemplateFormat
 from motet.lab.envs.gsm8k import Gsm8k
+from motet.lab.envs.own_file import open_tasks
 from motet.lab.envs.problems import Problems
 from motet.lab.envs.protocol import Tasks
 from motet.lab.envs.tool_problems import Limits, ToolProblems
@@ -26,10 +28,11 @@ class ToolSettings(BaseModel):
     examples: int = Field(default=3, ge=0, le=20)
     turns: int = Field(default=4, ge=1)
     turn_tokens: int = Field(default=24, ge=1)
+    hints: bool = False
 
     def tasks(self, problems: Problems, tokenizer: PreTrainedTokenizerBase) -> ToolProblems:
         form: Format = PlainFormat(tokenizer) if self.format == "plain" else TemplateFormat(tokenizer)
-        return ToolProblems(problems, form, Limits(self.turns, self.turn_tokens), self.examples)
+        return ToolProblems(problems, form, Limits(self.turns, self.turn_tokens), self.examples, self.hints)
 
 
 class WordProblemSettings(ToolSettings):
@@ -53,4 +56,34 @@ class Gsm8kSettings(ToolSettings):
         return self.tasks(Gsm8k(self.path, seed), tokenizer)
 
 
-EnvironmentSettings = Annotated[WordProblemSettings | Gsm8kSettings, Field(discriminator="name")]
+class ChatSettings(BaseModel):
+    """What all environments of messages share: how much an episode may take."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    turns: int = Field(default=16, ge=1)
+    turn_tokens: int = Field(default=256, ge=1)
+    episode_tokens: int = Field(default=32_768, ge=1)
+    episode_seconds: float = Field(default=600.0, gt=0)
+
+    @property
+    def limits(self) -> ChatLimits:
+        return ChatLimits(self.turns, self.turn_tokens, self.episode_tokens, self.episode_seconds)
+
+
+class FileSettings(ChatSettings):
+    """A Python file of the user's own."""
+
+    name: Literal["file"]
+    path: Path = Field(strict=False)
+    options: dict[str, str | int | float | bool] = {}
+
+    def build(self, tokenizer: PreTrainedTokenizerBase, seed: int) -> Tasks:
+        return open_tasks(self.path, tokenizer, seed, dict(self.options), self.limits)
+
+
+AnyEnvironment = Annotated[WordProblemSettings | Gsm8kSettings | FileSettings, Field(discriminator="name")]
+ENVIRONMENTS: dict[str, type[BaseModel]] = {
+    "word_problems": WordProblemSettings,
+    "gsm8k": Gsm8kSettings,
+    "file": FileSettings,
+}

@@ -8,7 +8,7 @@ not plain arithmetic gives the Calculator's error, never a reward.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from motet.lab.envs.calculator import BadExpression, evaluate, read_number, show_number
 from motet.lab.envs.formats.base import Call, Format
@@ -27,15 +27,22 @@ class Limits:
 class ToolProblem:
     """One episode over one problem. Single use."""
 
-    def __init__(self, problem: Problem, examples: Sequence[Problem], form: Format, limits: Limits) -> None:
+    def __init__(
+        self, problem: Problem, examples: Sequence[Problem], form: Format, limits: Limits, hints: bool = False
+    ) -> None:
         self._problem = problem
         self._examples = examples
         self._format = form
         self._limits = limits
+        self._hints = hints
         self._turns = 0
 
     async def start(self) -> Cue:
-        return self._cue(self._format.prompt(self._problem.question, self._examples))
+        prompt = self._cue(self._format.prompt(self._problem.question, self._examples))
+        if not (self._hints and self._problem.steps):
+            return prompt
+        solved = self._format.prompt(self._problem.question, [*self._examples, self._problem])
+        return replace(prompt, hint=solved)
 
     async def step(self, written: Written) -> Cue | End:
         self._turns += 1
@@ -73,6 +80,7 @@ class ToolProblems:
     form: Format
     limits: Limits
     examples: int
+    hints: bool = False  # a teacher may read the solution
 
     def train(self, index: int) -> ToolProblem:
         return self._episode("train", index)
@@ -82,4 +90,4 @@ class ToolProblems:
 
     def _episode(self, split: Split, index: int) -> ToolProblem:
         worked = [self.problems.problem("example", i) for i in range(self.examples)]
-        return ToolProblem(self.problems.problem(split, index), worked, self.form, self.limits)
+        return ToolProblem(self.problems.problem(split, index), worked, self.form, self.limits, self.hints)

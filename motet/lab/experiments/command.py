@@ -9,25 +9,38 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from motet.errors import MotetError
+from motet.errors import BadConfig, MotetError
 
 
 def run(
-    file: Annotated[Path, typer.Argument(help="An experiment file (TOML); see docs/experiments.md.")],
+    file: Annotated[
+        Path | None, typer.Argument(help="An experiment file (TOML); see docs/experiments.md.", show_default=False)
+    ] = None,
     base_url: Annotated[
         str | None, typer.Option(help="A server that speaks the Tinker API. Default: start one.")
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Where to write. Default: runs/NAME-TIME.")] = None,
+    model: Annotated[str | None, typer.Option(help="A base model in place of the file's.")] = None,
+    resume: Annotated[
+        Path | None, typer.Option(help="A sweep's folder: go on with what is not done.", show_default=False)
+    ] = None,
 ) -> None:
     """Run one or many experiments side by side."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # seconds of importing: nothing has begun
-    from motet.lab.experiments.sweep import run_file
+    from motet.lab.experiments import sweep
 
     # A polite kill is a Ctrl-C, so that a server in the background never outlives its client.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    console = Console(markup=False, emoji=False, highlight=False)
     try:
-        code = run_file(file, base_url, out, Console(markup=False, emoji=False, highlight=False))
+        if (file is None) == (resume is None):
+            raise BadConfig("give an experiment file, or --resume FOLDER")
+        if resume is not None:
+            code = sweep.resume(resume, base_url, console)
+        else:
+            assert file is not None
+            code = sweep.run_file(file, base_url, out, console, model)
     except MotetError as error:
         Console(stderr=True).print(f"error: {error}", style="red", markup=False, emoji=False, soft_wrap=True)
         code = 2

@@ -7,13 +7,15 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from motet.errors import BadConfig
+from motet.lab.algorithms.files import DataSettings
 from motet.lab.algorithms.grpo import Grpo
-from motet.lab.envs.settings import EnvironmentSettings, Gsm8kSettings, WordProblemSettings
+from motet.lab.algorithms.settings import ALGORITHMS, AnyAlgorithm
+from motet.lab.envs.settings import ENVIRONMENTS, AnyEnvironment, WordProblemSettings
 from motet.settings_file import Table, read_toml, unknown_key
 
 WHOLE_FILE = ("model", "experiment")  # keys that no single experiment has
@@ -21,7 +23,7 @@ FOLDER_BYTES = 200  # file systems take 255 for a name
 
 
 class Experiment(BaseModel):
-    """One experiment: an environment, an algorithm and a run."""
+    """One experiment: an environment or a file of examples, an algorithm and a run."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
     name: str = Field(default="experiment", min_length=1)
@@ -30,7 +32,10 @@ class Experiment(BaseModel):
     problems: int = Field(default=8, ge=1)
     samples: int = Field(default=8, ge=1)
     temperature: float = Field(default=1.0, gt=0)
-    learning_rate: float = Field(default=5e-4, gt=0)
+    mode: Literal["sync", "async"] = "sync"
+    max_staleness: int = Field(default=1, ge=0)
+    learning_rate: float | None = Field(default=5e-4, gt=0)  # None: "auto", proposed from the size of the base model
+    schedule: Literal["constant", "linear"] = "constant"
     weight_decay: float = Field(default=0.0, ge=0)
     grad_clip: float = Field(default=0.0, ge=0)
     rank: int = Field(default=16, ge=1)
@@ -39,8 +44,26 @@ class Experiment(BaseModel):
     mlp: bool = True
     unembed: bool = False
     eval_problems: int = Field(default=200, ge=0)
-    environment: EnvironmentSettings = WordProblemSettings()
-    algorithm: Grpo = Grpo()
+    eval_every: int = Field(default=0, ge=0)
+    checkpoint_every: int = Field(default=5, ge=0)
+    stop_on: str = ""
+    environment: AnyEnvironment = WordProblemSettings()
+    data: DataSettings | None = None
+    algorithm: AnyAlgorithm = Grpo()
+
+    @field_validator("learning_rate", mode="before")
+    @classmethod
+    def _auto(cls, rate: object) -> object:
+        return None if rate == "auto" else rate
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        takes, name = self.algorithm.takes, getattr(self.algorithm, "name", "")
+        if takes != "episodes" and self.data is None:
+            raise ValueError(f"{name} learns from {takes} of a file: add a section [data] with its path")
+        if takes == "episodes" and self.data is not None:
+            raise ValueError(f"{name} learns from episodes: leave [data] out, or choose sft, dpo or kto")
+        return self
 
     @property
     def folder(self) -> str:
@@ -48,10 +71,15 @@ class Experiment(BaseModel):
         name = re.sub(r"[^\w.=+-]+", "_", self.name).lstrip(".") or "_"
         return name.encode()[:FOLDER_BYTES].decode(errors="ignore")
 
+    def rate_at(self, step: int, rate: float) -> float:
+        """The learning rate of a step, from 1: `rate` throughout, or falling in a line to a last step above 0."""
+        return rate if self.schedule == "constant" else rate * (1 - (step - 1) / max(self.steps, 1))
+
 
 SECTIONS: dict[str, dict[str, type[BaseModel]]] = {
-    "environment": {"word_problems": WordProblemSettings, "gsm8k": Gsm8kSettings},
-    "algorithm": {"grpo": Grpo},
+    "environment": ENVIRONMENTS,
+    "data": {"": DataSettings},
+    "algorithm": dict(ALGORITHMS),
 }
 
 
@@ -125,6 +153,8 @@ def _differences(override: Table) -> list[str]:
 
 
 def _experiment(table: Table) -> Experiment:
+    if isinstance(algorithm := table.get("algorithm"), dict):
+        table = {**table, "algorithm": {"name": "grpo", **algorithm}}
     try:
         return Experiment.model_validate(table)
     except ValidationError as error:
@@ -134,6 +164,8 @@ def _experiment(table: Table) -> Experiment:
 
 def _told(place: tuple[int | str, ...], kind: str, message: str) -> str:
     """One mistake as a person would tell it."""
+    if not place:
+        return message.removeprefix("Value error, ")
     key, section = str(place[-1]), str(place[0])
     if kind == "union_tag_not_found":
         return f"[{section}] needs a name; see docs/experiments.md for the choices"

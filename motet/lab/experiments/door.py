@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Literal
 
@@ -39,6 +39,19 @@ class Door:
         finally:
             closing = asyncio.ensure_future(service.close(status).coroutine())
             await asyncio.wait([closing], timeout=CLOSE_SECONDS)
+
+    async def forget_checkpoint(self, path: str) -> None:
+        """Let a checkpoint go; one that is not there any more is let go already."""
+        rest = tinker.RestClient(base_url=self.base_url, api_key=self.api_key)
+        with suppress(tinker.NotFoundError):
+            await rest.delete_checkpoint_from_tinker_path(path)
+
+
+async def resume_run(service: tinker.ServiceClient, path: str) -> tinker.TrainingClient:
+    """The run of a checkpoint, optimizer and all."""
+    resuming = await asyncio.to_thread(service.create_training_client_from_state_with_optimizer, path)
+    training: tinker.TrainingClient = await resuming
+    return training
 
 
 async def create_run(service: tinker.ServiceClient, model: str, experiment: Experiment) -> tinker.TrainingClient:

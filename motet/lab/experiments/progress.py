@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -13,15 +14,20 @@ State = Literal["waiting", "evaluating", "running", "done", "stopped", "failed"]
 
 @dataclass(frozen=True)
 class Accuracy:
-    """Mean reward on held-out problems, one sample each, with the standard error of that mean."""
+    """Mean reward on held-out problems, one sample each, with the standard error of that mean.
+
+    For examples of a file: the mean log-probability of a token that is to be learned, or the part of pairs in order.
+    """
 
     mean: float
     error: float
     problems: int
+    each: tuple[float, ...] = ()  # problem by problem, in their order: what experiments are compared by
 
     @classmethod
-    def of(cls, rewards: list[float]) -> Accuracy:
-        return cls(float(np.mean(rewards)), float(np.std(rewards) / np.sqrt(len(rewards))), len(rewards))
+    def of(cls, rewards: Sequence[float]) -> Accuracy:
+        mean, error = float(np.mean(rewards)), float(np.std(rewards) / np.sqrt(len(rewards)))
+        return cls(mean, error, len(rewards), tuple(rewards))
 
     def __str__(self) -> str:
         return f"{100 * self.mean:.1f} ± {100 * self.error:.1f} %"
@@ -46,12 +52,28 @@ class Seconds:
 
 
 @dataclass(frozen=True)
+class Finding:
+    """Something is wrong. One line: what, since which step, and what to try."""
+
+    name: str  # for `stop_on` and for counting
+    what: str
+    since: int  # step; 0: before the first
+    advice: str
+
+    @property
+    def line(self) -> str:
+        since = f" (since step {self.since})" if self.since else ""
+        return f"{self.what}{since}: {self.advice}"
+
+
+@dataclass(frozen=True)
 class StepMetrics:
     """One line of metrics.jsonl."""
 
     step: int  # from 1
     reward: float  # mean over all episodes of the step
     outcomes: dict[str, int]
+    groups: int
     groups_left_out: int  # all rewards equal: nothing to learn from
     failed_episodes: int
     tokens: int  # written by the policy
@@ -62,7 +84,13 @@ class StepMetrics:
     grad_norm: float | None
     mismatch_mean: float | None  # |trainer - sampler| log-probability over trained tokens
     mismatch_max: float | None
-    findings: list[str]
+    learning_rate: float = 0.0
+    entropy: float | None = None  # -log q of a written token, on average: an estimate of the policy's entropy
+    empty: int = 0  # episodes in which the policy wrote nothing but an end
+    dropped: int = 0  # groups that had become too stale
+    trained_tokens: int = 0  # with a weight or an advantage
+    algorithm: dict[str, float] = field(default_factory=dict)  # what it says of itself
+    findings: list[Finding] = field(default_factory=list)
 
 
 @dataclass
@@ -75,6 +103,7 @@ class Progress:
     history: list[StepMetrics] = field(default_factory=list)
     start: Accuracy | None = None
     end: Accuracy | None = None
+    noted: list[Finding] = field(default_factory=list)  # before the first step
     error: str = ""
     began: float | None = None  # time.monotonic()
     trained: float | None = None  # when the last step was over

@@ -1,11 +1,14 @@
-"""The run folder of one experiment: config.json, metrics.jsonl, rollouts.jsonl, rollouts.txt, error.txt."""
+"""The folder of one experiment: what is written down as it happens, and from where it goes on.
+
+config.json, metrics.jsonl, held_out.jsonl, rollouts.jsonl, rollouts.txt, state.json, error.txt.
+"""
 
 from __future__ import annotations
 
 import json
 import traceback
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,24 +17,34 @@ from transformers import PreTrainedTokenizerBase
 from motet.lab.envs.protocol import Group, Trajectory
 from motet.lab.experiments.config import Experiment
 from motet.lab.experiments.progress import Accuracy, StepMetrics
+from motet.lab.experiments.state import State, read_state, write_state
 
 READABLE_EPISODES = 4  # of the first group of each step go into rollouts.txt
+GROWING = ("metrics.jsonl", "held_out.jsonl", "rollouts.jsonl", "rollouts.txt")
 
 
 class Record:
-    """Appends as things happen, so that what was measured survives whatever comes."""
+    """Appends as things happen, so that what was measured survives whatever comes. `state` is where to go on."""
 
     def __init__(self, folder: Path, experiment: Experiment) -> None:
+        """A new record, or one that goes on: what was written after its last checkpoint is cut away. BadConfig."""
         self.folder = folder
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "config.json").write_text(experiment.model_dump_json(indent=2) + "\n", encoding="utf-8")
+        self.state = read_state(folder)
+        for name in GROWING:
+            _cut(folder / name, self.state.sizes.get(name, 0) if self.state else 0)
+        (folder / "error.txt").unlink(missing_ok=True)
 
     def metrics(self, step: StepMetrics) -> None:
         self._append("metrics.jsonl", json.dumps({"kind": "step", **asdict(step)}))
 
     def accuracy(self, when: str, accuracy: Accuracy) -> None:
-        """`when` is "start" or "end"."""
-        self._append("metrics.jsonl", json.dumps({"kind": "held_out", "when": when, **asdict(accuracy)}))
+        """`when` is "start", "end" or a step. Problem by problem it stands in a file of its own."""
+        told = asdict(accuracy)
+        each = told.pop("each")
+        self._append("metrics.jsonl", json.dumps({"kind": "held_out", "when": when, **told}))
+        self._append("held_out.jsonl", json.dumps({"when": when, "rewards": each}))
 
     def rollouts(self, step: int, groups: Sequence[Group], tokenizer: PreTrainedTokenizerBase) -> None:
         """Every episode as a line of JSON; a few of one group for people, what was inserted in ‹brackets›."""
@@ -39,12 +52,25 @@ class Record:
             for member, one in enumerate(group.trajectories):
                 place = {"step": step, "problem": group.problem, "member": member}
                 self._append("rollouts.jsonl", json.dumps({**place, **_told(one, tokenizer)}))
+        if not groups:
+            return
         episodes = groups[0].trajectories[:READABLE_EPISODES]
         prompt = tokenizer.decode(episodes[0].turns[0].read)
         self._append("rollouts.txt", f"== step {step}, problem {groups[0].problem}\n{prompt}")
         for one in episodes:
             title = f"-- {one.end.outcome}, reward {one.reward:g}"
             self._append("rollouts.txt", f"{title}\n{_readable(one, tokenizer)}\n")
+
+    def keep(self, state: State) -> None:
+        """From now on the experiment goes on from here."""
+        sizes = {name: (self.folder / name).stat().st_size for name in GROWING if (self.folder / name).exists()}
+        self.state = replace(state, sizes=sizes)
+        write_state(self.folder, self.state)
+
+    def done(self) -> None:
+        """Nothing is left to do."""
+        before = self.state or State(step=0, version=0, path="", position={})
+        self.keep(replace(before, done=True))
 
     def error(self, error: BaseException) -> None:
         self._append("error.txt", "".join(traceback.format_exception(error)))
@@ -54,9 +80,18 @@ class Record:
             file.write(text + "\n")
 
 
+def _cut(file: Path, size: int) -> None:
+    """What stands beyond belongs to no step that is kept."""
+    if file.exists() and file.stat().st_size > size:
+        with file.open("r+b") as opened:
+            opened.truncate(size)
+
+
 def _told(one: Trajectory, tokenizer: PreTrainedTokenizerBase) -> dict[str, Any]:
-    turns = [{"read": tokenizer.decode(turn.read), "written": turn.written.text} for turn in one.turns]
-    return {"reward": one.reward, "outcome": one.end.outcome, "turns": turns}
+    turns = [
+        {"read": tokenizer.decode(turn.read), "written": turn.written.text, "reward": turn.reward} for turn in one.turns
+    ]
+    return {"reward": one.reward, "outcome": one.end.outcome, "version": one.version, "turns": turns}
 
 
 def _readable(one: Trajectory, tokenizer: PreTrainedTokenizerBase) -> str:

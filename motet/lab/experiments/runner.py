@@ -13,19 +13,32 @@ from motet.lab.experiments.door import Door
 from motet.lab.experiments.evaluate import Baselines
 from motet.lab.experiments.loop import run_experiment
 from motet.lab.experiments.progress import Progress
+from motet.lab.experiments.reading import read_progress
 from motet.lab.experiments.record import Record
 from motet.lab.experiments.table import watch
+
+
+def rows_of(experiments: Sequence[Experiment], folder: Path) -> list[Progress]:
+    """A row for each, with whatever an earlier life has recorded and kept."""
+    rows = []
+    for experiment in experiments:
+        own = folder / experiment.folder
+        if own.exists():
+            Record(own, experiment)  # cuts away what belongs to no step that is kept
+        rows.append(read_progress(own, experiment.name, experiment.steps))
+    return rows
 
 
 async def run_all(
     experiments: Sequence[Experiment], rows: Sequence[Progress], door: Door, folder: Path, console: Console
 ) -> None:
-    """Run them concurrently until the last is over. Cancelled (Ctrl-C): each is stopped cleanly."""
+    """Run those that are not done concurrently until the last is over. Cancelled (Ctrl-C): each is stopped cleanly."""
     baselines = Baselines()
     watching = asyncio.create_task(watch(rows, console))
     running = [
         asyncio.create_task(_run_one(experiment, row, door, folder, baselines))
         for experiment, row in zip(experiments, rows, strict=True)
+        if row.state != "done"
     ]
     try:
         await asyncio.gather(*running)

@@ -1,4 +1,4 @@
-"""Scorers behind the Tinker API: a published version, the base model, or a teacher on the same server."""
+"""Scorers behind the Tinker API: by a published version, by the base model, by the trainer."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from collections.abc import Sequence
 
 import tinker
 
+from motet.lab.algorithms.datums import targets_of
 
-class TinkerScorer:
+
+class SamplingScorer:
     """The log-probabilities that one sampling client's weights give."""
 
     def __init__(self, client: tinker.SamplingClient) -> None:
@@ -17,3 +19,15 @@ class TinkerScorer:
         """One a token; 0 for the first, which nothing precedes."""
         scored = await self._client.compute_logprobs(tinker.ModelInput.from_ints(list(tokens)))
         return [0.0 if one is None else one for one in scored]
+
+
+class TrainerScorer:
+    """The log-probabilities that a run's training weights give now."""
+
+    def __init__(self, client: tinker.TrainingClient) -> None:
+        self._client = client
+
+    async def logprobs(self, tokens: Sequence[int]) -> list[float]:
+        """One a token; 0 for the first, which nothing precedes."""
+        output = await self._client.forward([targets_of(tokens)], "cross_entropy")
+        return [0.0, *output.loss_fn_outputs[0]["logprobs"].to_numpy().tolist()]

@@ -19,16 +19,17 @@ from motet.errors import BadConfig, EngineFault
 
 READY = "ready "
 STOP_SECONDS = 20.0
+DATA = "server"  # in the sweep's folder
 
 
 @contextmanager
 def background_server(model: str | None, folder: Path, console: Console, flags: Sequence[str] = ()) -> Iterator[str]:
     """Start `motet serve` on a free port; gives its address once it is ready. Its output goes to server.log.
 
-    What it keeps on disk goes with it: nobody can ask it for a checkpoint any more.
+    What it keeps on disk stays in the folder, for a sweep that goes on, until `forget_server`.
     Raises EngineFault with the end of its log when it stops before it was ready.
     """
-    log, data = folder / "server.log", folder / "server"
+    log, data = folder / "server.log", folder / DATA
     command = [sys.executable, "-m", "motet.cli", "serve", "--port", "0"]
     command += ["--data-dir", str(data), "--leash"]
     command += ["--model", model] if model else []
@@ -46,7 +47,11 @@ def background_server(model: str | None, folder: Path, console: Console, flags: 
         yield _wait_until_ready(process, log, console)
     finally:
         _stop(process)
-        shutil.rmtree(data, ignore_errors=True)
+
+
+def forget_server(folder: Path) -> None:
+    """Remove what the server of a sweep kept on disk: nobody asks it for a checkpoint any more."""
+    shutil.rmtree(folder / DATA, ignore_errors=True)
 
 
 def _wait_until_ready(process: subprocess.Popen[bytes], log: Path, console: Console) -> str:

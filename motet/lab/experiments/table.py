@@ -51,7 +51,8 @@ def render(rows: Sequence[Progress]) -> Group:
 
 def finding(row: Progress) -> str:
     """What a person should know of this experiment now: its error, or the first finding of its last step."""
-    return row.error or next(iter(row.last.findings if row.last else ()), "")
+    findings = row.last.findings if row.last else row.noted
+    return row.error or next((one.line for one in findings), "")
 
 
 def _stage(row: Progress) -> str:

@@ -1,6 +1,6 @@
 """What each tenant has used, in hours: tokens trained, prompted and sampled, checkpoints made, bytes kept.
 
-Counters, not a bill. They are written down every few seconds and when the server stops: `kill -9` takes that much at most.
+Counters, not a bill. Written down every few seconds and when the server stops: `kill -9` takes that much at most.
 """
 
 from __future__ import annotations

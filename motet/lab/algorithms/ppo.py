@@ -1,0 +1,32 @@
+"""PPO with its clip only: no critic, no penalty; advantages whitened over the whole step.
+
+    A_i = (r_i - mean(r)) / (std(r) + 1e-6),     f = min(rho A, clip(rho, 1-eps, 1+eps) A)
+
+Schulman et al. 2017, arXiv:1707.06347, equation 7; whitening over the batch as in REINFORCE++ (Hu 2025,
+arXiv:2501.03262).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+
+from motet.lab.algorithms.clipping import Clipped
+from motet.lab.envs.protocol import Group
+
+
+class Ppo(Clipped):
+    """Settings of clipped PPO and the algorithm itself."""
+
+    name: Literal["ppo"]
+
+    def teaches(self, group: Group) -> bool:
+        """Always, as the baseline is the step's."""
+        return True
+
+    def advantages(self, groups: Sequence[Sequence[float]]) -> list[list[float]]:
+        everything = np.asarray([reward for rewards in groups for reward in rewards])
+        mean, deviation = everything.mean(), everything.std() + 1e-6
+        return [[float((reward - mean) / deviation) for reward in rewards] for rewards in groups]

@@ -1,0 +1,32 @@
+"""REINFORCE with a baseline: one number for the whole step, whatever the problem.
+
+    A_i = r_i - b,     b = mean of all rewards of the step (or 0)
+
+Williams 1992, "Simple Statistical Gradient-Following Algorithms", section 5. No group is needed: `samples = 1` works.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+
+from motet.lab.algorithms.policy import PolicyGradient
+from motet.lab.envs.protocol import Group
+
+
+class Reinforce(PolicyGradient):
+    """Settings of REINFORCE and the algorithm itself."""
+
+    name: Literal["reinforce"]
+    baseline: Literal["step", "none"] = "step"
+
+    def teaches(self, group: Group) -> bool:
+        """Always: a group that is all right is better than the others."""
+        return True
+
+    def advantages(self, groups: Sequence[Sequence[float]]) -> list[list[float]]:
+        everything = [reward for rewards in groups for reward in rewards]
+        baseline = float(np.mean(everything)) if self.baseline == "step" and everything else 0.0
+        return [[reward - baseline for reward in rewards] for rewards in groups]

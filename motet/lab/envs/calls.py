@@ -1,0 +1,67 @@
+"""Tool calls, read out of what a policy wrote: the forms that chat templates of the supported families teach.
+
+<tool_call>{"name": ..., "arguments": {...}}</tool_call>     Qwen2.5, Qwen3, Hermes, SmolLM2 (also as a list)
+{"name": ..., "parameters": {...}}                           Llama 3
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from motet.lab.envs.chat import Message
+
+MOST_CALLS = 32  # in one turn
+
+
+@dataclass(frozen=True)
+class ToolCall:
+    """The policy asks for a tool, with arguments as it wrote them."""
+
+    name: str
+    arguments: dict[str, Any]
+
+    def told(self, call_id: str) -> Message:
+        """As it stands in an assistant's message."""
+        return {"id": call_id, "type": "function", "function": {"name": self.name, "arguments": self.arguments}}
+
+
+def read_calls(text: str) -> list[ToolCall]:
+    """All calls of a turn, in order. What is no call is passed over; nothing is executed or evaluated."""
+    found: list[ToolCall] = []
+    for value in _objects(text):
+        found += [call for one in (value if isinstance(value, list) else [value]) if (call := _as_call(one))]
+        if len(found) >= MOST_CALLS:
+            break
+    return found[:MOST_CALLS]
+
+
+def _objects(text: str) -> Iterator[Any]:
+    """JSON objects and lists of objects in a text, from left to right, the outermost ones."""
+    decoder, place = json.JSONDecoder(), 0
+    while (start := _next_start(text, place)) >= 0:
+        try:
+            value, place = decoder.raw_decode(text, start)
+        except (json.JSONDecodeError, RecursionError):
+            place = start + 1
+        else:
+            yield value
+
+
+def _next_start(text: str, place: int) -> int:
+    starts = [at for at in (text.find("{", place), text.find("[", place)) if at >= 0]
+    return min(starts, default=-1)
+
+
+def _as_call(found: Any) -> ToolCall | None:
+    if not isinstance(found, dict):
+        return None
+    name, arguments = found.get("name"), found.get("arguments", found.get("parameters", {}))
+    if isinstance(arguments, str):  # OpenAI's form: JSON within JSON
+        try:
+            arguments = json.loads(arguments)
+        except (json.JSONDecodeError, RecursionError):
+            return None
+    return ToolCall(name, arguments) if isinstance(name, str) and isinstance(arguments, dict) else None

@@ -1,0 +1,80 @@
+"""Everything that an experiment needs, put together: its run, where its material comes from, what it is measured by."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+import tinker
+from transformers import PreTrainedTokenizerBase
+
+from motet.lab.algorithms.distillation import Distillation
+from motet.lab.experiments.config import Experiment
+from motet.lab.experiments.door import Door, create_run, resume_run
+from motet.lab.experiments.evaluate import EpisodeExam, Exam, FileExam
+from motet.lab.experiments.progress import Finding
+from motet.lab.experiments.scoring import SamplingScorer
+from motet.lab.experiments.sources import Episodes, FileExamples, Play, Source, Stream
+from motet.lab.experiments.starting import first_findings, rate_for
+from motet.lab.experiments.state import State
+from motet.lab.experiments.trainee import Teacher, Trainee
+
+
+@dataclass(frozen=True)
+class Setting:
+    """An experiment that is ready for its next step. forget: lets a checkpoint of a path go."""
+
+    experiment: Experiment
+    trainee: Trainee
+    source: Source
+    exam: Exam
+    tokenizer: PreTrainedTokenizerBase
+    rate: float
+    findings: list[Finding]
+    forget: Callable[[str], Awaitable[None]]
+
+
+async def open_setting(
+    service: tinker.ServiceClient, door: Door, experiment: Experiment, state: State | None
+) -> Setting:
+    """Where `state` says, else at the beginning. BadConfig: the environment or the file cannot be had."""
+    client = await (create_run(service, door.model, experiment) if state is None else resume_run(service, state.path))
+    tokenizer = await asyncio.to_thread(client.get_tokenizer)
+    base = SamplingScorer(await asyncio.to_thread(service.create_sampling_client, base_model=door.model))
+    teacher = await _teacher(service, experiment, base, tokenizer)
+    version = 0 if state is None else state.version - 1  # publishing counts one on
+    trainee = Trainee(experiment, client, tokenizer, base, teacher, version)
+    await trainee.publish()
+    source, exam = await asyncio.to_thread(_material, experiment, tokenizer, trainee, state)
+    rate = rate_for(experiment, door.model, tokenizer)
+    findings = first_findings(experiment, door.model, tokenizer, rate)
+    return Setting(experiment, trainee, source, exam, tokenizer, rate, findings, door.forget_checkpoint)
+
+
+async def _teacher(
+    service: tinker.ServiceClient, experiment: Experiment, base: SamplingScorer, tokenizer: PreTrainedTokenizerBase
+) -> Teacher | None:
+    algorithm = experiment.algorithm
+    if not isinstance(algorithm, Distillation):
+        return None
+    prefix = [int(token) for token in tokenizer.encode(algorithm.teacher_prompt)] if algorithm.teacher_prompt else []
+    if algorithm.teacher is None:
+        return Teacher(base, prefix)
+    client = await asyncio.to_thread(service.create_sampling_client, model_path=algorithm.teacher)
+    return Teacher(SamplingScorer(client), prefix)
+
+
+def _material(
+    experiment: Experiment, tokenizer: PreTrainedTokenizerBase, trainee: Trainee, state: State | None
+) -> tuple[Source, Exam]:
+    at = {} if state is None else state.position
+    if experiment.data is not None:
+        examples = experiment.data.read(experiment.algorithm.takes, tokenizer)
+        held_out = examples.held_out[: experiment.eval_problems]
+        return FileExamples(experiment, examples.train, at), FileExam(experiment.algorithm.takes, held_out)
+    tasks = experiment.environment.build(tokenizer, experiment.seed)
+    play, exam = Play(experiment, tasks), EpisodeExam(tasks, experiment.eval_problems)
+    if experiment.mode == "async":
+        return Stream(experiment, play, trainee.policy, at), exam
+    return Episodes(experiment, play, trainee.policy, at), exam
