@@ -15,9 +15,10 @@ from motet.lab.experiments.door import Door, create_run, resume_run
 from motet.lab.experiments.evaluate import EpisodeExam, Exam, FileExam
 from motet.lab.experiments.progress import Finding
 from motet.lab.experiments.scoring import SamplingScorer
-from motet.lab.experiments.sources import Episodes, FileExamples, Play, Source, Stream
+from motet.lab.experiments.sources import Episodes, FileExamples, Source, playing
 from motet.lab.experiments.starting import first_findings, rate_for
 from motet.lab.experiments.state import State
+from motet.lab.experiments.stream import Stream
 from motet.lab.experiments.trainee import Teacher, Trainee
 
 
@@ -74,7 +75,7 @@ def _material(
         held_out = examples.held_out[: experiment.eval_problems]
         return FileExamples(experiment, examples.train, at), FileExam(experiment.algorithm.takes, held_out)
     tasks = experiment.environment.build(tokenizer, experiment.seed)
-    play, exam = Play(experiment, tasks), EpisodeExam(tasks, experiment.eval_problems)
+    play, exam = playing(experiment, tasks), EpisodeExam(tasks, experiment.eval_problems)
     if experiment.mode == "async":
         return Stream(experiment, play, trainee.policy, at), exam
     return Episodes(experiment, play, trainee.policy, at), exam

@@ -1,4 +1,4 @@
-"""Where a step's material comes from: episodes of the newest version, a stream of episodes, or examples of a file.
+"""Where a step's material comes from: episodes of the newest version, or examples of a file; a stream is in `stream`.
 
 Everything random follows from the experiment's seed and an index, and a source says where it stands in a few numbers,
 so that it can go on there.
@@ -6,18 +6,17 @@ so that it can go on there.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Protocol
 
 from motet.lab.envs.protocol import Group, Tasks
-from motet.lab.envs.rollout import EnvironmentFailed, Played, Policy, mix, play_group, play_groups
+from motet.lab.envs.rollout import Played, Policy, mix, play_group, play_groups
 from motet.lab.experiments.config import Experiment
 
 Position = dict[str, Any]  # a few numbers, as JSON
+Play = Callable[[int, Policy], Awaitable[Group]]  # plays the group of an index
 
 
 @dataclass(frozen=True)
@@ -46,16 +45,14 @@ class Source(Protocol):
     async def close(self) -> None: ...
 
 
-class Play:
-    """Plays the group of an index with a policy."""
+def playing(experiment: Experiment, tasks: Tasks) -> Play:
+    """The groups of an environment: an index has the same problem and the same seed whenever it is played."""
 
-    def __init__(self, experiment: Experiment, tasks: Tasks) -> None:
-        self._experiment = experiment
-        self._tasks = tasks
+    def play(index: int, policy: Policy) -> Awaitable[Group]:
+        envs = [tasks.train(index) for _ in range(experiment.samples)]
+        return play_group(index, envs, policy, mix(experiment.seed, index))
 
-    async def __call__(self, index: int, policy: Policy) -> Group:
-        envs = [self._tasks.train(index) for _ in range(self._experiment.samples)]
-        return await play_group(index, envs, policy, mix(self._experiment.seed, index))
+    return play
 
 
 class Episodes:
@@ -89,79 +86,6 @@ class Episodes:
 
     async def close(self) -> None:
         """Nothing is under way between steps."""
-
-
-class Stream:
-    """Asynchronous: groups are always being played, each to its end by the version that it began with.
-
-    A step takes the first groups that are done, so a long tail of slow ones holds nobody back. What is more than
-    `max_staleness` versions old by then is dropped and counted. At most `problems * (max_staleness + 1)` groups are
-    under way or done, so that whoever is not slow is within the bound (Fu et al. 2025, AReaL, arXiv:2505.24298,
-    equation 3).
-    """
-
-    def __init__(self, experiment: Experiment, play: Play, policy: Policy, at: Position) -> None:
-        self._wanted = experiment.problems
-        self._staleness = experiment.max_staleness
-        self._most = experiment.problems * (experiment.max_staleness + 1)
-        self._play = play
-        self._policy = policy
-        self._next = int(at.get("next", 0))
-        self._again = list(at.get("under_way", []))  # of an earlier life
-        self._playing: dict[asyncio.Task[Group], int] = {}
-        self._done: list[Group] = []
-
-    async def take(self) -> Gathered:
-        failures, dropped = list[str](), 0
-        while True:
-            oldest = self._policy.version - self._staleness
-            fresh = [group for group in self._done if version_of(group) >= oldest]
-            dropped += len(self._done) - len(fresh)
-            self._done = fresh
-            if len(fresh) >= self._wanted:
-                taken, self._done = fresh[: self._wanted], fresh[self._wanted :]
-                self._fill()
-                return Gathered(taken, taken, [*failures, *(f for group in taken for f in group.failures)], dropped)
-            self._fill()
-            failures += await self._wait()
-
-    def _fill(self) -> None:
-        while len(self._playing) + len(self._done) < self._most:
-            index = self._again.pop(0) if self._again else self._next
-            self._next = max(self._next, index + 1)
-            self._playing[asyncio.create_task(self._play(index, self._policy))] = index
-
-    async def _wait(self) -> list[str]:
-        """At least one more is done; what environments raised is told, unless all of them do."""
-        ended, _ = await asyncio.wait(self._playing, return_when=asyncio.FIRST_COMPLETED)
-        failures = []
-        for task in ended:
-            del self._playing[task]
-            try:
-                self._done.append(task.result())
-            except EnvironmentFailed as error:
-                failures.append(str(error))
-                if not self._done and not self._playing:
-                    raise
-        return failures
-
-    def renew(self, policy: Policy) -> None:
-        self._policy = policy
-        self._fill()
-
-    def position(self) -> Position:
-        return {"next": self._next, "under_way": sorted([*self._playing.values(), *(g.problem for g in self._done)])}
-
-    async def close(self) -> None:
-        for task in self._playing:
-            task.cancel()
-        with suppress(asyncio.CancelledError):
-            await asyncio.gather(*self._playing, return_exceptions=True)
-
-
-def version_of(group: Group) -> int:
-    """The oldest version that wrote in a group."""
-    return min(one.version for one in group.trajectories)
 
 
 class FileExamples:
