@@ -1,0 +1,1 @@
+"""What a person looks at afterwards: everything here is made from the folder of a sweep alone."""
