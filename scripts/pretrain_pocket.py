@@ -33,7 +33,7 @@ from transformers import (
 )
 
 from motet.lab.envs.calculator import evaluate
-from motet.lab.envs.formats.base import encode
+from motet.lab.envs.chat import encode
 from motet.lab.envs.formats.plain import INSTRUCTIONS, PlainFormat, solution
 from motet.lab.envs.problems import Problem
 from motet.lab.envs.protocol import Cue, Tasks, Written
@@ -256,6 +256,8 @@ def save(model: Qwen3ForCausalLM, tokenizer: PreTrainedTokenizerBase, folder: Pa
 
 class TransformersPolicy:
     """Samples with `transformers` alone, so that the measurement does not lean on the engine."""
+
+    version = 0
 
     def __init__(self, model: Qwen3ForCausalLM, tokenizer: PreTrainedTokenizerBase) -> None:
         self._model = model

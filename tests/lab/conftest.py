@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
@@ -23,15 +25,17 @@ TEMPLATE = """{%- if tools %}<|im_start|>system
 {% endif %}"""
 
 
-def _tokenizer(template: str | None) -> PreTrainedTokenizerFast:
+def make_tokenizer(
+    template: str | None, control: Sequence[str] = (), end: str = "<|im_end|>"
+) -> PreTrainedTokenizerFast:
     inner = Tokenizer(models.BPE())
     inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     inner.decoder = decoders.ByteLevel()
     alphabet = pre_tokenizers.ByteLevel.alphabet()
     trainer = trainers.BpeTrainer(vocab_size=330, initial_alphabet=alphabet, show_progress=False)
     inner.train_from_iterator(CORPUS * 10, trainer)
-    inner.add_special_tokens(["<|im_start|>", "<|im_end|>"])
-    tokenizer = PreTrainedTokenizerFast(tokenizer_object=inner, eos_token="<|im_end|>")
+    inner.add_special_tokens(["<|im_start|>", "<|im_end|>", *control])
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=inner, eos_token=end)
     tokenizer.chat_template = template
     return tokenizer
 
@@ -39,10 +43,10 @@ def _tokenizer(template: str | None) -> PreTrainedTokenizerFast:
 @pytest.fixture(scope="session")
 def bare() -> PreTrainedTokenizerFast:
     """Without a chat template."""
-    return _tokenizer(None)
+    return make_tokenizer(None)
 
 
 @pytest.fixture(scope="session")
 def chatty() -> PreTrainedTokenizerFast:
     """With a chat template that takes tools."""
-    return _tokenizer(TEMPLATE)
+    return make_tokenizer(TEMPLATE)

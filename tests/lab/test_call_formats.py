@@ -8,9 +8,10 @@ import pytest
 from transformers import PreTrainedTokenizerFast
 
 from motet.errors import BadConfig
+from motet.lab.envs.chat import Chat
 from motet.lab.envs.formats.base import Call
 from motet.lab.envs.formats.plain import PlainFormat, solution
-from motet.lab.envs.formats.template import TemplateFormat
+from motet.lab.envs.formats.template import TOOLS, TemplateFormat
 from motet.lab.envs.problems import Problem
 
 PROBLEM = Problem("Ann has 23 apples. Ann buys 18 more. How many now?", Fraction(41), ("23+18",))
@@ -74,7 +75,7 @@ def test_template_round_trip(chatty: PreTrainedTokenizerFast, ended: str) -> Non
     prompt = chatty.decode(form.prompt("How many?", []))
     inserted = chatty.decode(form.result(written, "2"))
     call = {"type": "function", "function": {"name": "Calculator", "arguments": {"expression": "1+1"}}}
-    whole = form._render(
+    whole = Chat(chatty).render(
         [
             {
                 "role": "system",
@@ -83,7 +84,8 @@ def test_template_round_trip(chatty: PreTrainedTokenizerFast, ended: str) -> Non
             {"role": "user", "content": "How many?"},
             {"role": "assistant", "content": "", "tool_calls": [call]},
             {"role": "tool", "content": "2"},
-        ]
+        ],
+        TOOLS,
     )
     assert prompt + written + inserted == whole
 

@@ -38,6 +38,10 @@ def not_finite(steps: Sequence[StepMetrics]) -> str | None:
     return f"{' and '.join(wrong)} not finite" if wrong else None
 
 
+def no_step(steps: Sequence[StepMetrics]) -> str | None:
+    return f"the server took no step: {steps[-1].refused}" if steps[-1].refused else None
+
+
 def gradient_leaps(steps: Sequence[StepMetrics]) -> str | None:
     norms = [one.grad_norm for one in steps if one.grad_norm]
     if len(norms) <= SETTLED or steps[-1].grad_norm is None:
@@ -103,6 +107,7 @@ def too_stale(steps: Sequence[StepMetrics]) -> str | None:
 
 CHECKS = (
     Check("not-finite", not_finite, "lower learning_rate, or set grad_clip = 1.0"),
+    Check("no-step", no_step, "lower learning_rate, or set grad_clip = 1.0"),
     Check("gradient-leap", gradient_leaps, "set grad_clip = 1.0, or lower learning_rate"),
     Check("no-signal", nothing_differs, "easier problems, more samples, or a higher temperature"),
     Check("all-cut", all_cut, "raise turn_tokens"),
@@ -115,6 +120,7 @@ CHECKS = (
     Check("stale", too_stale, 'lower max_staleness, or set correction = "truncate"'),
 )
 NAMES = tuple(check.name for check in CHECKS)
+EARLY = ("rate", "template")  # found before the first step, in `starting`
 
 
 def find(steps: Sequence[StepMetrics]) -> list[Finding]:
@@ -134,7 +140,8 @@ def with_findings(history: Sequence[StepMetrics], step: StepMetrics) -> StepMetr
     return replace(step, findings=find([*history, step]))
 
 
-def stops(stop_on: str, step: StepMetrics) -> Finding | None:
-    """The finding that an experiment was told to stop on: `any`, or names by commas."""
-    wanted = NAMES if stop_on == "any" else {one.strip() for one in stop_on.split(",")}
-    return next((one for one in step.findings if one.name in wanted), None)
+def stops(stop_on: str, found: Sequence[Finding], after: int) -> Finding | None:
+    """The finding that an experiment was told to stop on (`any`, or names by commas), where it began after a step."""
+    wanted = {one.strip() for one in stop_on.split(",")}
+    new = (one for one in found if one.since > after)
+    return next((one for one in new if stop_on == "any" or one.name in wanted), None)

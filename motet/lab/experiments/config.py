@@ -16,6 +16,7 @@ from motet.lab.algorithms.files import DataSettings
 from motet.lab.algorithms.grpo import Grpo
 from motet.lab.algorithms.settings import ALGORITHMS, AnyAlgorithm
 from motet.lab.envs.settings import ENVIRONMENTS, AnyEnvironment, WordProblemSettings
+from motet.lab.experiments.checks import EARLY, NAMES
 from motet.settings_file import Table, read_toml, unknown_key
 
 WHOLE_FILE = ("model", "experiment")  # keys that no single experiment has
@@ -55,6 +56,14 @@ class Experiment(BaseModel):
     @classmethod
     def _auto(cls, rate: object) -> object:
         return None if rate == "auto" else rate
+
+    @field_validator("stop_on")
+    @classmethod
+    def _known(cls, stop_on: str) -> str:
+        known = ("any", *NAMES, *EARLY)
+        if wrong := {one.strip() for one in stop_on.split(",") if stop_on} - {*known}:
+            raise ValueError(f"there is no finding {min(wrong)!r}; there are {', '.join(known)}")
+        return stop_on
 
     @model_validator(mode="after")
     def _fits(self) -> Self:

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Literal
 
+import httpx
 import tinker
 
 from motet.errors import BadConfig
@@ -40,11 +41,28 @@ class Door:
             closing = asyncio.ensure_future(service.close(status).coroutine())
             await asyncio.wait([closing], timeout=CLOSE_SECONDS)
 
+    async def clear_up(self, session: str, keep: str) -> None:
+        """Free what a client that was killed has left: its session, and its checkpoints but the one to keep."""
+        rest = await self._rest()
+        with suppress(tinker.NotFoundError):
+            for run in (await rest.get_session(session)).training_run_ids:
+                for checkpoint in (await rest.list_checkpoints(run)).checkpoints:
+                    if checkpoint.tinker_path != keep:
+                        await self.forget_checkpoint(checkpoint.tinker_path)
+        async with httpx.AsyncClient(headers={"X-API-Key": self.api_key}, timeout=ASK_SECONDS) as client:
+            address = f"{self.base_url.rstrip('/')}/api/v1/sessions/{session}/finish"
+            with suppress(httpx.HTTPError):  # then it is finished when it was silent for long enough
+                await client.post(address, json={"reason": {"type": "interrupted"}, "detail": "its client was killed"})
+
     async def forget_checkpoint(self, path: str) -> None:
         """Let a checkpoint go; one that is not there any more is let go already."""
-        rest = tinker.RestClient(base_url=self.base_url, api_key=self.api_key)
+        rest = await self._rest()
         with suppress(tinker.NotFoundError):
             await rest.delete_checkpoint_from_tinker_path(path)
+
+    async def _rest(self) -> tinker.RestClient:
+        """The SDK shares its connections; the first one blocks for a moment."""
+        return await asyncio.to_thread(tinker.RestClient, base_url=self.base_url, api_key=self.api_key)
 
 
 async def resume_run(service: tinker.ServiceClient, path: str) -> tinker.TrainingClient:

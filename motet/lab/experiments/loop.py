@@ -10,7 +10,7 @@ from motet.lab.experiments.config import Experiment
 from motet.lab.experiments.door import Door
 from motet.lab.experiments.evaluate import Baselines
 from motet.lab.experiments.measuring import measured
-from motet.lab.experiments.progress import Progress, Seconds
+from motet.lab.experiments.progress import Finding, Progress, Seconds
 from motet.lab.experiments.record import Record
 from motet.lab.experiments.setting import Setting, open_setting
 from motet.lab.experiments.state import State
@@ -20,40 +20,47 @@ async def run_experiment(
     experiment: Experiment, door: Door, progress: Progress, record: Record, baselines: Baselines
 ) -> None:
     """Run it to its end. What is measured goes to `progress` and `record` as it comes."""
+    if record.session is not None:
+        await door.clear_up(record.session, keep=record.state.path if record.state else "")
     async with door.session(experiment.name) as service:
         setting = await open_setting(service, door, experiment, record.state)
-        progress.noted = setting.findings
-        if record.state is None and experiment.eval_problems:
-            progress.enter("evaluating")
+        record.enter(setting.trainee.session)
+        if record.state is None:
+            progress.noted = setting.findings
+            record.noted(setting.findings)
             await _measure(setting, progress, record, baselines, "start")
-        progress.enter("running")
         try:
-            await _steps(setting, progress, record, baselines)
+            found = await _steps(setting, progress, record, baselines)
         finally:
             await setting.source.close()
-        if progress.state == "running":
-            progress.trained = time.monotonic()
-            if experiment.eval_problems:
-                progress.enter("evaluating")
-                await _measure(setting, progress, record, baselines, "end")
-            record.done()
-            progress.enter("done")
-
-
-async def _steps(setting: Setting, progress: Progress, record: Record, baselines: Baselines) -> None:
-    """All steps that are left, or up to a finding that the experiment stops on."""
-    experiment = setting.experiment
-    for step in range(len(progress.history) + 1, experiment.steps + 1):
-        await _step(setting, step, progress, record)
-        every = experiment.eval_every
-        if every and step % every == 0 and step < experiment.steps:
-            await _measure(setting, progress, record, baselines, str(step))
-        if (found := stops(experiment.stop_on, progress.history[-1])) is not None:
+        if found is not None:
             progress.error = found.line
             progress.enter("stopped")
             return
-        if experiment.checkpoint_every and step % experiment.checkpoint_every == 0:
+        progress.trained = time.monotonic()
+        await _measure(setting, progress, record, baselines, "end")
+        record.done()
+        progress.enter("done")
+
+
+async def _steps(setting: Setting, progress: Progress, record: Record, baselines: Baselines) -> Finding | None:
+    """All steps that are left, or up to a finding that the experiment stops on; resumed, it stops on new ones alone."""
+    experiment, begun = setting.experiment, len(progress.history)
+    if begun == 0 and (found := stops(experiment.stop_on, setting.findings, after=-1)) is not None:
+        return found
+    progress.enter("running")
+    for step in range(begun + 1, experiment.steps + 1):
+        await _step(setting, step, progress, record)
+        if experiment.eval_every and step % experiment.eval_every == 0 and step < experiment.steps:
+            await _measure(setting, progress, record, baselines, str(step))
+            progress.enter("running")
+        found = stops(experiment.stop_on, progress.history[-1].findings, after=begun)
+        due = experiment.checkpoint_every and step % experiment.checkpoint_every == 0
+        if due or (found is not None and experiment.checkpoint_every):
             await _checkpoint(setting, step, record)
+        if found is not None:
+            return found
+    return None
 
 
 async def _step(setting: Setting, step: int, progress: Progress, record: Record) -> None:
@@ -76,9 +83,12 @@ async def _step(setting: Setting, step: int, progress: Progress, record: Record)
 
 async def _measure(setting: Setting, progress: Progress, record: Record, baselines: Baselines, when: str) -> None:
     """On what is never trained on. A fresh adapter changes nothing, so the first measurement may be somebody else's."""
-    exam, experiment = setting.exam, setting.experiment
+    exam = setting.exam
+    if exam is None:
+        return
+    progress.enter("evaluating")
     if when == "start":
-        progress.start = accuracy = await baselines.get(experiment, lambda: exam.take(setting.trainee))
+        progress.start = accuracy = await baselines.get(setting.experiment, lambda: exam.take(setting.trainee))
     else:
         progress.end = accuracy = await exam.take(setting.trainee)
     record.accuracy(when, accuracy)

@@ -46,7 +46,9 @@ def measured(
         entropy=_entropy(episodes),
         empty=sum(not any(turn.written.text.strip() for turn in one.turns) for one in episodes),
         dropped=gathered.dropped,
+        staleness=max((version - one.version for one in episodes), default=0),
         trained_tokens=_trained_tokens(batch),
+        refused=trained.refused if trained else "",
         algorithm=batch.metrics,
     )
 

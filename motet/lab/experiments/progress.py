@@ -88,7 +88,9 @@ class StepMetrics:
     entropy: float | None = None  # -log q of a written token, on average: an estimate of the policy's entropy
     empty: int = 0  # episodes in which the policy wrote nothing but an end
     dropped: int = 0  # groups that had become too stale
+    staleness: int = 0  # versions, of the oldest episode
     trained_tokens: int = 0  # with a weight or an advantage
+    refused: str = ""  # why the server took no optimizer step
     algorithm: dict[str, float] = field(default_factory=dict)  # what it says of itself
     findings: list[Finding] = field(default_factory=list)
 

@@ -31,6 +31,9 @@ def read_progress(folder: Path, name: str, steps: int) -> Progress:
         if kind == "step":
             row.history.append(read_step(line))
             continue
+        if kind == "noted":
+            row.noted.append(Finding(**line))
+            continue
         when = line.pop("when")
         accuracy = Accuracy(**line, each=each.get(when, ()))
         if when == "start":

@@ -1,11 +1,12 @@
 """The folder of one experiment: what is written down as it happens, and from where it goes on.
 
-config.json, metrics.jsonl, held_out.jsonl, rollouts.jsonl, rollouts.txt, state.json, error.txt.
+config.json, metrics.jsonl, held_out.jsonl, rollouts.jsonl, rollouts.txt, state.json, session.txt, error.txt.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import traceback
 from collections.abc import Sequence
 from dataclasses import asdict, replace
@@ -16,7 +17,7 @@ from transformers import PreTrainedTokenizerBase
 
 from motet.lab.envs.protocol import Group, Trajectory
 from motet.lab.experiments.config import Experiment
-from motet.lab.experiments.progress import Accuracy, StepMetrics
+from motet.lab.experiments.progress import Accuracy, Finding, StepMetrics
 from motet.lab.experiments.state import State, read_state, write_state
 
 READABLE_EPISODES = 4  # of the first group of each step go into rollouts.txt
@@ -35,6 +36,21 @@ class Record:
         for name in GROWING:
             _cut(folder / name, self.state.sizes.get(name, 0) if self.state else 0)
         (folder / "error.txt").unlink(missing_ok=True)
+
+    @property
+    def session(self) -> str | None:
+        """At the server, of the life that was last."""
+        file = self.folder / "session.txt"
+        return file.read_text(encoding="utf-8").strip() if file.exists() else None
+
+    def enter(self, session: str) -> None:
+        """A life begins, in a session of its own."""
+        (self.folder / "session.txt").write_text(f"{session}\n", encoding="utf-8")
+
+    def noted(self, findings: Sequence[Finding]) -> None:
+        """What was wrong before the first step."""
+        for one in findings:
+            self._append("metrics.jsonl", json.dumps({"kind": "noted", **asdict(one)}))
 
     def metrics(self, step: StepMetrics) -> None:
         self._append("metrics.jsonl", json.dumps({"kind": "step", **asdict(step)}))
@@ -63,7 +79,7 @@ class Record:
 
     def keep(self, state: State) -> None:
         """From now on the experiment goes on from here."""
-        sizes = {name: (self.folder / name).stat().st_size for name in GROWING if (self.folder / name).exists()}
+        sizes = {name: _secured(self.folder / name) for name in GROWING if (self.folder / name).exists()}
         self.state = replace(state, sizes=sizes)
         write_state(self.folder, self.state)
 
@@ -78,6 +94,13 @@ class Record:
     def _append(self, name: str, text: str) -> None:
         with (self.folder / name).open("a", encoding="utf-8") as file:
             file.write(text + "\n")
+
+
+def _secured(file: Path) -> int:
+    """A file's size, all of it on the disk."""
+    with file.open("rb") as opened:
+        os.fsync(opened.fileno())
+        return os.fstat(opened.fileno()).st_size
 
 
 def _cut(file: Path, size: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import subprocess
@@ -12,6 +13,7 @@ import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from rich.console import Console
 
@@ -19,6 +21,7 @@ from motet.errors import BadConfig, EngineFault
 
 READY = "ready "
 STOP_SECONDS = 20.0
+LOOK_SECONDS = 1.0
 DATA = "server"  # in the sweep's folder
 
 
@@ -47,6 +50,18 @@ def background_server(model: str | None, folder: Path, console: Console, flags: 
         yield _wait_until_ready(process, log, console)
     finally:
         _stop(process)
+
+
+async def until_gone(address: str) -> None:
+    """Until nobody listens any more at an address of this machine; a server that is only busy still does."""
+    place = urlsplit(address)
+    while True:
+        await asyncio.sleep(LOOK_SECONDS)
+        try:
+            _, writer = await asyncio.open_connection(place.hostname, place.port)
+        except ConnectionRefusedError:
+            return
+        writer.close()
 
 
 def forget_server(folder: Path) -> None:

@@ -29,7 +29,7 @@ class Setting:
     experiment: Experiment
     trainee: Trainee
     source: Source
-    exam: Exam
+    exam: Exam | None  # None: nothing is kept for measuring
     tokenizer: PreTrainedTokenizerBase
     rate: float
     findings: list[Finding]
@@ -68,12 +68,13 @@ async def _teacher(
 
 def _material(
     experiment: Experiment, tokenizer: PreTrainedTokenizerBase, trainee: Trainee, state: State | None
-) -> tuple[Source, Exam]:
+) -> tuple[Source, Exam | None]:
     at = {} if state is None else state.position
     if experiment.data is not None:
         examples = experiment.data.read(experiment.algorithm.takes, tokenizer)
         held_out = examples.held_out[: experiment.eval_problems]
-        return FileExamples(experiment, examples.train, at), FileExam(experiment.algorithm.takes, held_out)
+        source = FileExamples(experiment, examples.train, at)
+        return source, FileExam(experiment.algorithm.takes, held_out) if held_out else None
     tasks = experiment.environment.build(tokenizer, experiment.seed)
     play, exam = playing(experiment, tasks), EpisodeExam(tasks, experiment.eval_problems)
     if experiment.mode == "async":

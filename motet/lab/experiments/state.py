@@ -48,3 +48,8 @@ def write_state(folder: Path, state: State) -> None:
         file.flush()
         os.fsync(file.fileno())
     os.replace(partial, folder / NAME)
+    directory = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)

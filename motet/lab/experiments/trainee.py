@@ -36,6 +36,7 @@ class Trained:
     training: float  # seconds
     waiting: float
     publishing: float
+    refused: str = ""  # why the server took no step
 
     def after(self, seconds: Seconds) -> Seconds:
         """The step's times, with these."""
@@ -89,7 +90,7 @@ class Trainee:
                 grad_clip_norm=self._experiment.grad_clip,
             )
         )
-        output, stepped, _ = await asyncio.gather(passing, _timed(stepping), self.publish())
+        output, stepped, _ = await asyncio.gather(passing, _stepped(stepping), self.publish())
         training = stepped.at - began
         working = metric(output.metrics, "seconds")
         waiting = max(0.0, training - working) if working is not None else 0.0
@@ -97,12 +98,18 @@ class Trainee:
         assert loss is not None, "every loss tells its value"
         return Trained(
             loss=loss,
-            grad_norm=metric(stepped.result.metrics or {}, "grad_norm"),
+            grad_norm=metric(stepped.metrics, "grad_norm"),
             mismatch=_mismatch(batch, output),
             training=training - waiting,
             waiting=waiting,
             publishing=max(0.0, time.monotonic() - stepped.at),
+            refused=stepped.refused,
         )
+
+    @property
+    def session(self) -> str:
+        """At the server: a run's id begins with that of its session, by the API's own rule."""
+        return str(self._client.model_id).partition(":train:")[0]
 
     async def save(self, name: str) -> str:
         """A checkpoint of everything; gives its path."""
@@ -119,12 +126,20 @@ class Trainee:
 class Stepped:
     """The optimizer's answer and when it came."""
 
-    result: tinker.types.OptimStepResponse
+    metrics: Mapping[str, float]
     at: float  # time.monotonic()
+    refused: str = ""
 
 
-async def _timed(stepping: Awaitable[tinker.types.OptimStepResponse]) -> Stepped:
-    return Stepped(await stepping, time.monotonic())
+async def _stepped(stepping: Awaitable[tinker.types.OptimStepResponse]) -> Stepped:
+    """A step that the server will not take, as one on NaN, is an answer: the run stands where it stood."""
+    try:
+        result = await stepping
+    except tinker.RequestFailedError as error:
+        if error.category != "user":
+            raise
+        return Stepped({}, time.monotonic(), error.message)
+    return Stepped(result.metrics or {}, time.monotonic())
 
 
 def metric(metrics: Mapping[str, float], name: str) -> float | None:

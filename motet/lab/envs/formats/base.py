@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from transformers import PreTrainedTokenizerBase
-
 from motet.lab.envs.problems import Problem
 
 
@@ -17,11 +15,6 @@ class Call:
 
     tool: str
     argument: str
-
-
-def encode(tokenizer: PreTrainedTokenizerBase, text: str) -> list[int]:
-    """The tokens of exactly this text: nothing is put before or after it."""
-    return [int(token) for token in tokenizer.encode(text, add_special_tokens=False)]
 
 
 class Format(Protocol):

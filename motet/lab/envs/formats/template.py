@@ -7,20 +7,19 @@ template puts between an assistant's message and the next one when a tool's mess
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from typing import Any
 
 from transformers import PreTrainedTokenizerBase
 
 from motet.errors import BadConfig
 from motet.lab.envs.calculator import evaluate, show_number
-from motet.lab.envs.formats.base import Call, encode
+from motet.lab.envs.calls import read_calls
+from motet.lab.envs.chat import Chat, Message, encode
+from motet.lab.envs.formats.base import Call
 from motet.lab.envs.problems import Problem
 
-Message = dict[str, Any]
 INSTRUCTIONS = "Solve the problem step by step. Compute with Calculator. Give the result with FinalAnswer."
-_PLACE = "[the assistant's turn]"
+_SEEN = "41"
 _CALL_ID = "call0"
 
 
@@ -42,63 +41,34 @@ class TemplateFormat:
     stop: Sequence[str] = ()  # a turn ends with the model's end token
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
-        self._tokenizer = tokenizer
-        if tokenizer.chat_template is None or "Calculator" not in self._render([_user("?")]):
+        self._chat = Chat(tokenizer)
+        if not self._chat.takes_tools(TOOLS):
             raise BadConfig('this model\'s chat template takes no tools; set environment.format = "plain"')
-        self._between, self._end = self._cut_out_the_result()
+        if encode(tokenizer, _SEEN)[-1] not in self._chat.between([_result(_SEEN)], "", TOOLS):
+            raise BadConfig('this chat template shows no tool results; set environment.format = "plain"')
 
     def prompt(self, question: str, examples: Sequence[Problem]) -> list[int]:
         messages: list[Message] = [{"role": "system", "content": INSTRUCTIONS}]
         for one in examples:
             messages += _worked(one)
-        return encode(self._tokenizer, self._render([*messages, _user(question)]))
+        return self._chat.prompt([*messages, _user(question)], TOOLS)
 
     def read_call(self, text: str) -> Call | None:
-        decoder = json.JSONDecoder()
-        start = text.find("{")
-        while start >= 0:
-            try:
-                found, _ = decoder.raw_decode(text, start)
-            except json.JSONDecodeError:
-                found = None
-            if isinstance(found, dict) and (call := _as_call(found)):
-                return call
-            start = text.find("{", start + 1)
+        for call in read_calls(text):
+            if len(call.arguments) == 1:
+                return Call(call.name, str(next(iter(call.arguments.values()))))
         return None
 
     def result(self, written: str, value: str) -> list[int]:
-        inserted = self._between.replace(_PLACE, value)
-        if written.endswith(self._end):
-            inserted = inserted.removeprefix(self._end)
-        return encode(self._tokenizer, inserted)
-
-    def _cut_out_the_result(self) -> tuple[str, str]:
-        """The text that follows an assistant's turn up to the next one, and the mark that ends the turn."""
-        assistant = {"role": "assistant", "content": _PLACE}
-        result = {"role": "tool", "name": "Calculator", "content": _PLACE, "tool_call_id": _CALL_ID}
-        text = self._render([_user("?"), assistant, result])
-        between = text.split(_PLACE, 1)[1]
-        end = str(self._tokenizer.eos_token or "")
-        if _PLACE not in between:
-            raise BadConfig('this chat template shows no tool results; set environment.format = "plain"')
-        return between, end if end and between.startswith(end) else ""
-
-    def _render(self, messages: list[Message]) -> str:
-        return str(
-            self._tokenizer.apply_chat_template(messages, tools=list(TOOLS), tokenize=False, add_generation_prompt=True)
-        )
+        return self._chat.between([_result(value)], written, TOOLS)
 
 
 def _user(question: str) -> Message:
     return {"role": "user", "content": question}
 
 
-def _as_call(found: dict[str, Any]) -> Call | None:
-    """A call out of a JSON object, if it has the form of one."""
-    name, arguments = found.get("name"), found.get("arguments", found.get("parameters"))
-    if not isinstance(name, str) or not isinstance(arguments, dict) or len(arguments) != 1:
-        return None
-    return Call(name, str(next(iter(arguments.values()))))
+def _result(value: str) -> Message:
+    return {"role": "tool", "name": "Calculator", "content": value, "tool_call_id": _CALL_ID}
 
 
 def _worked(problem: Problem) -> list[Message]:
@@ -107,7 +77,7 @@ def _worked(problem: Problem) -> list[Message]:
     for step in problem.steps:
         messages.append(_calling("Calculator", "expression", step))
         value = show_number(evaluate(step))
-        messages.append({"role": "tool", "name": "Calculator", "content": value, "tool_call_id": _CALL_ID})
+        messages.append(_result(value))
     messages.append(_calling("FinalAnswer", "answer", show_number(problem.answer)))
     return messages
 
