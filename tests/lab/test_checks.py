@@ -18,6 +18,7 @@ from tests.tiny import make_tiny_model
 CALM = [step(number, reward=0.1 * number) for number in range(1, 8)]
 WRONG: dict[str, StepMetrics] = {
     "not-finite": step(8, loss=math.nan),
+    "no-step": step(8, refused="the gradient is not finite"),
     "gradient-leap": step(8, grad_norm=30.0),
     "no-signal": step(8, groups_left_out=2),
     "all-cut": step(8, outcomes={"truncated": 4}),
@@ -68,12 +69,19 @@ def test_since_begins_anew_after_a_break() -> None:
     assert [[one.since for one in one_step.findings] for one_step in told[7:]] == [[8], [8], [], [11]]
 
 
-def test_stops_on_what_it_was_told() -> None:
+def test_stops_on_what_it_was_told_and_once_it_went_on_only_on_what_is_new() -> None:
     (last,) = found(step(1, empty=3))
-    assert stops("", last) is None and stops("not-finite", last) is None
+    assert stops("", last.findings, 0) is None and stops("not-finite", last.findings, 0) is None
     for wanted in ("any", "empty", "mismatch, empty"):
-        told = stops(wanted, last)
+        told = stops(wanted, last.findings, 0)
         assert told is not None and told.name == "empty"
+        assert stops(wanted, last.findings, 1) is None
+
+
+def test_a_finding_that_does_not_exist_is_told() -> None:
+    assert Experiment(stop_on="any").stop_on and Experiment(stop_on="rate, not-finite").stop_on
+    with pytest.raises(ValueError, match="no finding 'nan'; there are any, not-finite"):
+        Experiment(stop_on="nan")
 
 
 def test_a_rate_for_full_fine_tuning_and_a_template_that_loses_words(

@@ -76,7 +76,8 @@ def _material(
         source = FileExamples(experiment, examples.train, at)
         return source, FileExam(experiment.algorithm.takes, held_out) if held_out else None
     tasks = experiment.environment.build(tokenizer, experiment.seed)
-    play, exam = playing(experiment, tasks), EpisodeExam(tasks, experiment.eval_problems)
+    play = playing(experiment, tasks)
+    exam = EpisodeExam(tasks, experiment.eval_problems) if experiment.eval_problems else None
     if experiment.mode == "async":
         return Stream(experiment, play, trainee.policy, at), exam
     return Episodes(experiment, play, trainee.policy, at), exam
