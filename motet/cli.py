@@ -10,6 +10,7 @@ from typer.core import TyperGroup
 from motet.bench.command import app as bench
 from motet.errors import MotetError
 from motet.lab.experiments.command import run
+from motet.lab.experiments.seeing.command import report, show
 from motet.service.http.command import serve
 from motet.service.http.keys_command import app as keys
 from motet.service.status.command import status
@@ -34,6 +35,8 @@ app = typer.Typer(
     pretty_exceptions_show_locals=False,  # a trace holds no key
 )
 app.command()(run)
+app.command()(show)
+app.command()(report)
 app.command()(serve)
 app.command()(status)
 app.add_typer(bench, name="bench")

@@ -19,6 +19,7 @@ from motet.lab.experiments.door import Door, choose_model
 from motet.lab.experiments.progress import Progress
 from motet.lab.experiments.report import write_report
 from motet.lab.experiments.runner import rows_of, run_all
+from motet.lab.experiments.seeing.page import write_page
 from motet.lab.experiments.server import background_server, check_server, forget_server, until_gone
 from motet.lab.experiments.sweep_folder import Asked, held, make_folder, read_folder
 
@@ -70,6 +71,7 @@ def _run(asked: Asked, folder: Path, console: Console) -> int:
         ended = error
         console.print(f"stopped; what was measured is kept: go on with `motet run --resume {folder}`", soft_wrap=True)
     write_report(rows, folder, console)
+    console.print(f"to look at: {write_page(folder)}", soft_wrap=True)
     if isinstance(ended, EngineFault):
         raise ended
     if ended is not None:

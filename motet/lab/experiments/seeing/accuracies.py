@@ -106,8 +106,9 @@ def _against(row: SeenExperiment, column: SeenExperiment, unit: Unit) -> Markup:
     if found is None:
         return tag("td", "other problems", class_="quiet")
     shown = tag("span", unit.with_error(found.difference, found.error, sign=True))
-    interval = tag("small", f"{_interval(found, unit)}; better on {found.better}, worse on {found.worse}")
-    return tag("td", shown, interval, class_="clear" if found.clear else None)
+    interval = tag("small", _interval(found, unit))
+    counts = tag("small", f"better on {found.better}, worse on {found.worse}")
+    return tag("td", shown, interval, counts, class_="clear" if found.clear else None)
 
 
 def _how_many(rows: int, columns: int) -> Markup:

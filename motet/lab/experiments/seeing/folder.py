@@ -11,8 +11,7 @@ from typing import Any
 from motet.errors import BadConfig
 from motet.lab.experiments.progress import Accuracy, Finding, StepMetrics
 from motet.lab.experiments.reading import lines, read_step
-
-CONFIG = "config.json"
+from motet.lab.experiments.sweep_folder import ASKED, CONFIG
 
 
 @dataclass(frozen=True)
@@ -89,12 +88,11 @@ def read_sweep(folder: Path) -> SeenSweep:
     found = sorted(config.parent for config in folder.glob(f"*/{CONFIG}"))
     if not found:
         raise BadConfig(f"{folder} holds no experiment: give a folder that `motet run` has written")
-    summary = _json(folder / "summary.json")
-    order = [str(one.get("name")) for one in summary.get("experiments", [])]
-    experiments = [read_experiment(one) for one in found]
-    experiments.sort(key=lambda one: order.index(one.name) if one.name in order else len(order))
-    model = _json(folder / "sweep.json").get("model")
-    return SeenSweep(folder, str(model or ""), experiments, summary.get("times", {}))
+    asked = _json(folder / ASKED)
+    order = {name: place for place, name in enumerate(asked.get("experiments", []))}
+    found.sort(key=lambda one: order.get(one.name, len(order)))
+    times = _json(folder / "summary.json").get("times", {})
+    return SeenSweep(folder, str(asked.get("model") or ""), [read_experiment(one) for one in found], times)
 
 
 def read_experiment(folder: Path) -> SeenExperiment:
