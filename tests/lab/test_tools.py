@@ -15,7 +15,7 @@ from motet.lab.envs.chat import Chat, Message, encode
 from motet.lab.envs.conversation import Answer, ChatEnvironment, Conversation, Limits, Next, Said
 from motet.lab.envs.own_file import open_tasks
 from motet.lab.envs.protocol import Cue, End, Environment, Written
-from motet.lab.envs.tools import Tool, Toolbox, ToolError
+from motet.lab.envs.tools import Toolbox, ToolError, describe
 
 ROOT = Path(__file__).parents[2]
 
@@ -44,7 +44,7 @@ def use(toolbox: Toolbox, tool: str, **arguments: object) -> str:
 
 
 def test_the_schema_comes_from_the_function() -> None:
-    assert Tool.of(Shop().sell).schema == {
+    assert Toolbox([Shop().sell]).schemas[0] == {
         "type": "function",
         "function": {
             "name": "sell",
@@ -80,7 +80,7 @@ def test_a_parameter_without_a_type_is_refused() -> None:
         return str(x)
 
     with pytest.raises(BadConfig, match="tool needs a type at its parameter x"):
-        Tool.of(tool)
+        describe(tool)
 
 
 class Selling(Conversation):

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field
 from transformers import PreTrainedTokenizerBase
 
-from motet.lab.envs.conversation import Limits as ChatLimits
+from motet.lab.envs.chat_settings import ChatSettings
 from motet.lab.envs.formats.base import Format
 from motet.lab.envs.formats.plain import PlainFormat
 from motet.lab.envs.formats.template import TemplateFormat
@@ -16,6 +16,8 @@ from motet.lab.envs.gsm8k import Gsm8k
 from motet.lab.envs.own_file import open_tasks
 from motet.lab.envs.problems import Problems
 from motet.lab.envs.protocol import Tasks
+from motet.lab.envs.rollout import Policy
+from motet.lab.envs.tau_bench.settings import TauBenchRetailSettings
 from motet.lab.envs.tool_problems import Limits, ToolProblems
 from motet.lab.envs.word_problems import WordProblems
 
@@ -30,6 +32,11 @@ class ToolSettings(BaseModel):
     turn_tokens: int = Field(default=24, ge=1)
     hints: bool = False
 
+    @property
+    def speaker(self) -> str | None:
+        """Nobody else speaks in an episode."""
+        return None
+
     def tasks(self, problems: Problems, tokenizer: PreTrainedTokenizerBase) -> ToolProblems:
         form: Format = PlainFormat(tokenizer) if self.format == "plain" else TemplateFormat(tokenizer)
         return ToolProblems(problems, form, Limits(self.turns, self.turn_tokens), self.examples, self.hints)
@@ -42,7 +49,7 @@ class WordProblemSettings(ToolSettings):
     operations: Literal[1, 2] = 1
     operators: str = Field(default="+-", pattern=r"^[-+*/]+$")
 
-    def build(self, tokenizer: PreTrainedTokenizerBase, seed: int) -> Tasks:
+    def build(self, tokenizer: PreTrainedTokenizerBase, seed: int, speaker: Policy | None = None) -> Tasks:
         return self.tasks(WordProblems(self.operations, self.operators, seed), tokenizer)
 
 
@@ -52,22 +59,8 @@ class Gsm8kSettings(ToolSettings):
     name: Literal["gsm8k"]
     path: Path | None = Field(default=None, strict=False)
 
-    def build(self, tokenizer: PreTrainedTokenizerBase, seed: int) -> Tasks:
+    def build(self, tokenizer: PreTrainedTokenizerBase, seed: int, speaker: Policy | None = None) -> Tasks:
         return self.tasks(Gsm8k(self.path, seed), tokenizer)
-
-
-class ChatSettings(BaseModel):
-    """What all environments of messages share: how much an episode may take."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-    turns: int = Field(default=16, ge=1)
-    turn_tokens: int = Field(default=256, ge=1)
-    episode_tokens: int = Field(default=32_768, ge=1)
-    episode_seconds: float = Field(default=600.0, gt=0)
-
-    @property
-    def limits(self) -> ChatLimits:
-        return ChatLimits(self.turns, self.turn_tokens, self.episode_tokens, self.episode_seconds)
 
 
 class FileSettings(ChatSettings):
@@ -77,13 +70,16 @@ class FileSettings(ChatSettings):
     path: Path = Field(strict=False)
     options: dict[str, str | int | float | bool] = {}
 
-    def build(self, tokenizer: PreTrainedTokenizerBase, seed: int) -> Tasks:
+    def build(self, tokenizer: PreTrainedTokenizerBase, seed: int, speaker: Policy | None = None) -> Tasks:
         return open_tasks(self.path, tokenizer, seed, dict(self.options), self.limits)
 
 
-AnyEnvironment = Annotated[WordProblemSettings | Gsm8kSettings | FileSettings, Field(discriminator="name")]
+AnyEnvironment = Annotated[
+    WordProblemSettings | Gsm8kSettings | FileSettings | TauBenchRetailSettings, Field(discriminator="name")
+]
 ENVIRONMENTS: dict[str, type[BaseModel]] = {
     "word_problems": WordProblemSettings,
     "gsm8k": Gsm8kSettings,
     "file": FileSettings,
+    "tau_bench_retail": TauBenchRetailSettings,
 }

@@ -13,6 +13,7 @@ import inspect
 import json
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, cast, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
@@ -28,54 +29,66 @@ class ToolError(UserError):
 
 @dataclass(frozen=True)
 class Tool:
-    """A function that a policy may call, and what it is told of it."""
+    """A function that a policy may call, and what the policy is told of it."""
 
     name: str
-    meaning: str
     arguments: type[BaseModel]
+    schema: Message  # as chat templates take it
+
+
+@lru_cache(maxsize=1024)
+def describe(function: Callable[..., object], method: bool = False) -> Tool:
+    """Found out once a function, however many episodes use it. BadConfig: a parameter without a type."""
+    name = getattr(function, "__name__", "")
+    hints, fields = get_type_hints(function), dict[str, Any]()
+    for parameter in list(inspect.signature(function).parameters.values())[int(method) :]:
+        if parameter.name not in hints or parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            raise BadConfig(f"the tool {name} needs a type at its parameter {parameter.name}")
+        default = ... if parameter.default is parameter.empty else parameter.default
+        fields[parameter.name] = (hints[parameter.name], default)
+    arguments = cast(type[BaseModel], create_model(name, __config__=ConfigDict(extra="forbid"), **fields))
+    meaning = {"name": name, "description": inspect.getdoc(function) or "", "parameters": _parameters(arguments)}
+    return Tool(name, arguments, {"type": "function", "function": meaning})
+
+
+def _parameters(arguments: type[BaseModel]) -> Message:
+    """Their JSON schema, without titles that say nothing."""
+    schema = arguments.model_json_schema()
+    schema.pop("title", None)
+    for one in schema.get("properties", {}).values():
+        one.pop("title", None)
+    return schema
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A tool and the function, or the method of an object, that does it."""
+
+    tool: Tool
     function: Callable[..., object]
 
     @classmethod
-    def of(cls, function: Callable[..., object]) -> Tool:
-        """A function or bound method, sync or async, with a type at every parameter. BadConfig."""
-        name = getattr(function, "__name__", "")
-        hints, fields = get_type_hints(function), dict[str, Any]()
-        for parameter in inspect.signature(function).parameters.values():
-            if parameter.name not in hints or parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-                raise BadConfig(f"the tool {name} needs a type at its parameter {parameter.name}")
-            default = ... if parameter.default is parameter.empty else parameter.default
-            fields[parameter.name] = (hints[parameter.name], default)
-        arguments = create_model(name, __config__=ConfigDict(extra="forbid"), **fields)
-        return cls(name, inspect.getdoc(function) or "", cast(type[BaseModel], arguments), function)
-
-    @property
-    def schema(self) -> Message:
-        """As chat templates take it."""
-        parameters = self.arguments.model_json_schema()
-        parameters.pop("title", None)
-        for one in parameters.get("properties", {}).values():
-            one.pop("title", None)
-        return {
-            "type": "function",
-            "function": {"name": self.name, "description": self.meaning, "parameters": parameters},
-        }
+    def to(cls, function: Callable[..., object]) -> Bound:
+        if inspect.ismethod(function):
+            return cls(describe(function.__func__, method=True), function)
+        return cls(describe(function), function)
 
 
 class Toolbox:
     """The tools of an episode."""
 
     def __init__(self, functions: Sequence[Callable[..., object]]) -> None:
-        self._tools = {tool.name: tool for tool in map(Tool.of, functions)}
-        self.schemas: list[Message] = [tool.schema for tool in self._tools.values()]
+        self._tools = {bound.tool.name: bound for bound in map(Bound.to, functions)}
+        self.schemas: list[Message] = [bound.tool.schema for bound in self._tools.values()]
 
     async def use(self, call: ToolCall) -> str:
         """What the policy reads back."""
-        tool = self._tools.get(call.name)
-        if tool is None:
+        bound = self._tools.get(call.name)
+        if bound is None:
             return f"error: there is no tool {call.name[:60]!r}; there are {', '.join(self._tools)}"
         try:
-            given = tool.arguments.model_validate(call.arguments)
-            result = tool.function(**{name: getattr(given, name) for name in type(given).model_fields})
+            given = bound.tool.arguments.model_validate(call.arguments)
+            result = bound.function(**{name: getattr(given, name) for name in type(given).model_fields})
             if inspect.isawaitable(result):
                 result = await cast(Awaitable[object], result)
         except ValidationError as error:

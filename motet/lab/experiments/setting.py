@@ -10,6 +10,7 @@ import tinker
 from transformers import PreTrainedTokenizerBase
 
 from motet.lab.algorithms.distillation import Distillation
+from motet.lab.envs.rollout import Policy, TinkerPolicy
 from motet.lab.experiments.config import Experiment
 from motet.lab.experiments.door import Door, create_run, resume_run
 from motet.lab.experiments.evaluate import EpisodeExam, Exam, FileExam
@@ -47,7 +48,8 @@ async def open_setting(
     version = 0 if state is None else state.version - 1  # publishing counts one on
     trainee = Trainee(experiment, client, tokenizer, base, teacher, version)
     await trainee.publish()
-    source, exam = await asyncio.to_thread(_material, experiment, tokenizer, trainee, state)
+    speaker = await _speaker(service, door, experiment, tokenizer)
+    source, exam = await asyncio.to_thread(_material, experiment, tokenizer, trainee, speaker, state)
     rate = rate_for(experiment, door.model, tokenizer)
     findings = first_findings(experiment, door.model, tokenizer, rate)
     return Setting(experiment, trainee, source, exam, tokenizer, rate, findings, door.forget_checkpoint)
@@ -66,8 +68,24 @@ async def _teacher(
     return Teacher(SamplingScorer(client), prefix)
 
 
+async def _speaker(
+    service: tinker.ServiceClient, door: Door, experiment: Experiment, tokenizer: PreTrainedTokenizerBase
+) -> TinkerPolicy | None:
+    """Who else speaks in the episodes, where it is somebody of this server."""
+    who = experiment.environment.speaker
+    if who is None or experiment.data is not None:
+        return None
+    base, path = (door.model, None) if who == "base" else (None, who)
+    client = await asyncio.to_thread(service.create_sampling_client, model_path=path, base_model=base)
+    return TinkerPolicy(client, tokenizer, temperature=1.0)
+
+
 def _material(
-    experiment: Experiment, tokenizer: PreTrainedTokenizerBase, trainee: Trainee, state: State | None
+    experiment: Experiment,
+    tokenizer: PreTrainedTokenizerBase,
+    trainee: Trainee,
+    speaker: Policy | None,
+    state: State | None,
 ) -> tuple[Source, Exam | None]:
     at = {} if state is None else state.position
     if experiment.data is not None:
@@ -75,7 +93,7 @@ def _material(
         held_out = examples.held_out[: experiment.eval_problems]
         source = FileExamples(experiment, examples.train, at)
         return source, FileExam(experiment.algorithm.takes, held_out) if held_out else None
-    tasks = experiment.environment.build(tokenizer, experiment.seed)
+    tasks = experiment.environment.build(tokenizer, experiment.seed, speaker)
     play = playing(experiment, tasks)
     exam = EpisodeExam(tasks, experiment.eval_problems) if experiment.eval_problems else None
     if experiment.mode == "async":
