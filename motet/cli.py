@@ -10,6 +10,7 @@ from typer.core import TyperGroup
 from motet.bench.command import app as bench
 from motet.errors import MotetError
 from motet.lab.experiments.command import run
+from motet.lab.experiments.rates_command import rates_with
 from motet.lab.experiments.seeing.command import report, show
 from motet.service.http.command import serve
 from motet.service.http.keys_command import app as keys
@@ -27,6 +28,14 @@ class Told(TyperGroup):
             raise typer.Exit(2) from None
 
 
+def _located(model: str) -> str:
+    """The folder of a base model that comes with Motet; of any other only the configuration is asked for."""
+    from motet.engine.models.base import POCKET, resolve
+    from motet.engine.models.default import DEFAULT_MODEL
+
+    return str(resolve(model)) if model in (POCKET, DEFAULT_MODEL) else model
+
+
 app = typer.Typer(
     cls=Told,
     help="Many LoRA experiments learning at once on one warm base model.",
@@ -37,6 +46,7 @@ app = typer.Typer(
 app.command()(run)
 app.command()(show)
 app.command()(report)
+app.command()(rates_with(_located))
 app.command()(serve)
 app.command()(status)
 app.add_typer(bench, name="bench")
