@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from motet.errors import BadConfig
+from motet.lab.algorithms.settings import ALGORITHMS
 from motet.lab.envs.settings import Gsm8kSettings
+from motet.lab.experiments.checks import NAMES
 from motet.lab.experiments.config import SECTIONS, Experiment, load, parse
 
 ROOT = Path(__file__).parents[2]
@@ -69,7 +71,7 @@ def test_another_environment_replaces_the_common_one() -> None:
             r"'operaters' in \[environment\]; did you mean 'operators'",
         ),
         ({"algorithm": {"los": "ppo"}}, r"'los' in \[algorithm\]; did you mean 'loss'"),
-        ({"environment": {"name": "gsm8k", "operators": "+"}}, "known are examples, format, name, path, turn"),
+        ({"environment": {"name": "gsm8k", "operators": "+"}}, "known are examples, format, hints, name, path, turn"),
         ({"experiment": [{"rnk": 4}]}, "did you mean 'rank'?"),
         ({"environment": {"operators": "+"}}, "needs a name"),
         ({"environment": {"name": "wordproblems"}}, "'word_problems', 'gsm8k'"),
@@ -146,3 +148,9 @@ def test_every_field_is_documented() -> None:
     documented = {line.split("`")[1] for line in page.splitlines() if line.startswith("| `")}
     assert fields - documented == set()
     assert documented - fields == set()
+
+
+def test_every_finding_and_algorithm_is_documented() -> None:
+    page = (ROOT / "docs" / "experiments.md").read_text(encoding="utf-8")
+    told = {line.split("|")[1].strip() for line in page.splitlines() if line.startswith("| ")}
+    assert {*NAMES, *ALGORITHMS} <= told

@@ -182,3 +182,13 @@ def test_a_file_of_ones_own(chatty: PreTrainedTokenizerFast, tmp_path: Path) -> 
         open_tasks(file, chatty, 4, {"levl": 3}, Limits())
     with pytest.raises(BadConfig, match="there is no"):
         open_tasks(tmp_path / "none.py", chatty, 0, {}, Limits())
+
+
+def test_the_example_of_ones_own_environment(chatty: PreTrainedTokenizerFast) -> None:
+    tasks = open_tasks(ROOT / "examples" / "guess.py", chatty, 0, {}, Limits(turns=4))
+    call = '{"name": "compare", "arguments": {"guess": 0}}<|im_end|>'
+    number = next(n for n in range(1, 11) if play(tasks.train(3), chatty, f"{n}<|im_end|>")[1] == End(1.0, "right"))
+    opening, compared, asked, end = play(tasks.train(3), chatty, call, "hm<|im_end|>", f"It is {number}.<|im_end|>")
+    assert isinstance(opening, Cue) and '"compare"' in chatty.decode(opening.tokens)
+    assert isinstance(compared, Cue) and "larger" in chatty.decode(compared.tokens)
+    assert isinstance(asked, Cue) and asked.reward == -0.1 and end == End(1.0, "right")

@@ -21,6 +21,10 @@ def run(
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Where to write. Default: runs/NAME-TIME.")] = None,
     model: Annotated[str | None, typer.Option(help="A base model in place of the file's.")] = None,
+    env: Annotated[
+        Path | None,
+        typer.Option(help="A Python file with an environment of your own, in place of a file.", show_default=False),
+    ] = None,
     resume: Annotated[
         Path | None, typer.Option(help="A sweep's folder: go on with what is not done.", show_default=False)
     ] = None,
@@ -34,10 +38,12 @@ def run(
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     console = Console(markup=False, emoji=False, highlight=False)
     try:
-        if (file is None) == (resume is None):
-            raise BadConfig("give an experiment file, or --resume FOLDER")
+        if sum(one is not None for one in (file, env, resume)) != 1:
+            raise BadConfig("give one of: an experiment file, --env FILE.py, --resume FOLDER")
         if resume is not None:
             code = sweep.resume(resume, base_url, console)
+        elif env is not None:
+            code = sweep.run_sweep(sweep.of_environment(env, model), base_url, out, console)
         else:
             assert file is not None
             code = sweep.run_file(file, base_url, out, console, model)

@@ -14,7 +14,7 @@ from typing import Any
 from rich.console import Console
 
 from motet.errors import EngineFault
-from motet.lab.experiments.config import Sweep, load
+from motet.lab.experiments.config import Sweep, load, parse
 from motet.lab.experiments.door import Door, choose_model
 from motet.lab.experiments.progress import Progress
 from motet.lab.experiments.report import write_report
@@ -37,6 +37,11 @@ def run_file(file: Path, base_url: str | None, out: Path | None, console: Consol
     if model is not None:
         sweep = replace(sweep, model=model)
     return run_sweep(sweep, base_url, out, console, file)
+
+
+def of_environment(file: Path, model: str | None) -> Sweep:
+    """One experiment in an environment of one's own, everything else as it is by default."""
+    return replace(parse({"environment": {"name": "file", "path": str(file.resolve())}}, file.stem), model=model)
 
 
 def run_sweep(sweep: Sweep, base_url: str | None, out: Path | None, console: Console, file: Path | None = None) -> int:
