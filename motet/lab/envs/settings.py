@@ -16,6 +16,7 @@ from motet.lab.envs.gsm8k import Gsm8k
 from motet.lab.envs.own_file import open_tasks
 from motet.lab.envs.problems import Problems
 from motet.lab.envs.protocol import Tasks
+from motet.lab.envs.reasoning_gym import ReasoningGymSettings
 from motet.lab.envs.rollout import Policy
 from motet.lab.envs.tau_bench.settings import TauBenchRetailSettings
 from motet.lab.envs.tool_problems import Limits, ToolProblems
@@ -75,11 +76,13 @@ class FileSettings(ChatSettings):
 
 
 AnyEnvironment = Annotated[
-    WordProblemSettings | Gsm8kSettings | FileSettings | TauBenchRetailSettings, Field(discriminator="name")
+    WordProblemSettings | Gsm8kSettings | FileSettings | TauBenchRetailSettings | ReasoningGymSettings,
+    Field(discriminator="name"),
 ]
 ENVIRONMENTS: dict[str, type[BaseModel]] = {
     "word_problems": WordProblemSettings,
     "gsm8k": Gsm8kSettings,
     "file": FileSettings,
     "tau_bench_retail": TauBenchRetailSettings,
+    "reasoning_gym": ReasoningGymSettings,
 }
