@@ -14,7 +14,7 @@ from motet.errors import BadConfig, MotetError
 
 def run(
     file: Annotated[
-        Path | None, typer.Argument(help="An experiment file (TOML); see docs/experiments.md.", show_default=False)
+        Path | None, typer.Argument(help="An experiment file (TOML, or Python with recipe()).", show_default=False)
     ] = None,
     base_url: Annotated[
         str | None, typer.Option(help="A server that speaks the Tinker API. Default: start one.")
@@ -25,6 +25,9 @@ def run(
         Path | None,
         typer.Option(help="A Python file with an environment of your own, in place of a file.", show_default=False),
     ] = None,
+    track: Annotated[
+        list[str], typer.Option(help="Numbers go there too: tensorboard, trackio or wandb; may be repeated.")
+    ] = [],  # noqa: B006  (typer reads it, nobody writes it)
     resume: Annotated[
         Path | None, typer.Option(help="A sweep's folder: go on with what is not done.", show_default=False)
     ] = None,
@@ -32,6 +35,7 @@ def run(
     """Run one or many experiments side by side."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # seconds of importing: nothing has begun
     from motet.lab.experiments import sweep
+    from motet.lab.experiments.sweep_folder import Asked
 
     # A polite kill is a Ctrl-C, so that a server in the background never outlives its client.
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -43,10 +47,10 @@ def run(
         if resume is not None:
             code = sweep.resume(resume, base_url, console)
         elif env is not None:
-            code = sweep.run_sweep(sweep.of_environment(env, model), base_url, out, console)
+            code = sweep.run_sweep(Asked(sweep.of_environment(env, model), base_url, tuple(track)), out, console)
         else:
             assert file is not None
-            code = sweep.run_file(file, base_url, out, console, model)
+            code = sweep.run_file(file, base_url, out, console, model, tuple(track))
     except MotetError as error:
         Console(stderr=True).print(f"error: {error}", style="red", markup=False, emoji=False, soft_wrap=True)
         code = 2

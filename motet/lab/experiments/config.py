@@ -100,6 +100,13 @@ class Sweep:
     model: str | None
     experiments: list[Experiment]
 
+    def __post_init__(self) -> None:
+        folders = [one.folder for one in self.experiments]
+        if not folders:
+            raise BadConfig("there is no experiment in it")
+        if twice := {one for one in folders if folders.count(one) > 1}:
+            raise BadConfig(f"two experiments are called {min(twice)!r}; give each [[experiment]] a name")
+
 
 def load(file: Path) -> Sweep:
     """Read an experiment file. Raises BadConfig: no such file, not TOML, an unknown key, a wrong value."""
@@ -120,9 +127,6 @@ def parse(table: Table, name: str) -> Sweep:
     if not isinstance(overrides, list) or not overrides or not all(isinstance(one, dict) for one in overrides):
         raise BadConfig("write each experiment as an [[experiment]] table")
     experiments = [_experiment(one) for override in overrides for one in _grid(_merge(common, override), override)]
-    folders = [one.folder for one in experiments]
-    if twice := {one for one in folders if folders.count(one) > 1}:
-        raise BadConfig(f"two experiments are called {twice.pop()!r}; give each [[experiment]] a name")
     return Sweep(name, model, experiments)
 
 

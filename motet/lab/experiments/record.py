@@ -19,6 +19,7 @@ from motet.lab.envs.protocol import Group, Trajectory
 from motet.lab.experiments.config import Experiment
 from motet.lab.experiments.progress import Accuracy, Finding, StepMetrics
 from motet.lab.experiments.state import State, read_state, write_state
+from motet.lab.experiments.trackers.base import Trackers
 
 READABLE_EPISODES = 4  # of the first group of each step go into rollouts.txt
 GROWING = ("metrics.jsonl", "held_out.jsonl", "rollouts.jsonl", "rollouts.txt")
@@ -30,6 +31,8 @@ class Record:
     def __init__(self, folder: Path, experiment: Experiment) -> None:
         """A new record, or one that goes on: what was written after its last checkpoint is cut away. BadConfig."""
         self.folder = folder
+        self.trackers = Trackers()  # whoever else is told
+        self._steps = experiment.steps
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "config.json").write_text(experiment.model_dump_json(indent=2) + "\n", encoding="utf-8")
         self.state = read_state(folder)
@@ -54,6 +57,7 @@ class Record:
 
     def metrics(self, step: StepMetrics) -> None:
         self._append("metrics.jsonl", json.dumps({"kind": "step", **asdict(step)}))
+        self.trackers.step(step)
 
     def accuracy(self, when: str, accuracy: Accuracy) -> None:
         """`when` is "start", "end" or a step. Problem by problem it stands in a file of its own."""
@@ -61,6 +65,7 @@ class Record:
         each = told.pop("each")
         self._append("metrics.jsonl", json.dumps({"kind": "held_out", "when": when, **told}))
         self._append("held_out.jsonl", json.dumps({"when": when, "rewards": each}))
+        self.trackers.accuracy(self._step_of(when), accuracy)
 
     def rollouts(self, step: int, groups: Sequence[Group], tokenizer: PreTrainedTokenizerBase) -> None:
         """Every episode as a line of JSON; a few of one group for people, what was inserted in ‹brackets›."""
@@ -90,6 +95,10 @@ class Record:
 
     def error(self, error: BaseException) -> None:
         self._append("error.txt", "".join(traceback.format_exception(error)))
+
+    def _step_of(self, when: str) -> int:
+        """Of a measurement."""
+        return {"start": 0, "end": self._steps}[when] if not when.isdigit() else int(when)
 
     def _append(self, name: str, text: str) -> None:
         with (self.folder / name).open("a", encoding="utf-8") as file:

@@ -15,7 +15,10 @@ from motet.lab.experiments.loop import run_experiment
 from motet.lab.experiments.progress import Progress
 from motet.lab.experiments.reading import read_progress
 from motet.lab.experiments.record import Record
+from motet.lab.experiments.seeing.differences import flat
 from motet.lab.experiments.table import watch
+from motet.lab.experiments.trackers.base import Subject
+from motet.lab.experiments.trackers.choosing import Tracking
 
 
 def rows_of(experiments: Sequence[Experiment], folder: Path) -> list[Progress]:
@@ -30,13 +33,18 @@ def rows_of(experiments: Sequence[Experiment], folder: Path) -> list[Progress]:
 
 
 async def run_all(
-    experiments: Sequence[Experiment], rows: Sequence[Progress], door: Door, folder: Path, console: Console
+    experiments: Sequence[Experiment],
+    rows: Sequence[Progress],
+    door: Door,
+    folder: Path,
+    console: Console,
+    tracking: Tracking,
 ) -> None:
     """Run those that are not done concurrently until the last is over. Cancelled (Ctrl-C): each is stopped cleanly."""
     baselines = Baselines()
     watching = asyncio.create_task(watch(rows, console))
     running = [
-        asyncio.create_task(_run_one(experiment, row, door, folder, baselines))
+        asyncio.create_task(_run_one(experiment, row, door, folder, baselines, tracking))
         for experiment, row in zip(experiments, rows, strict=True)
         if row.state != "done"
     ]
@@ -50,10 +58,14 @@ async def run_all(
         await asyncio.gather(watching, return_exceptions=True)
 
 
-async def _run_one(experiment: Experiment, row: Progress, door: Door, folder: Path, baselines: Baselines) -> None:
+async def _run_one(
+    experiment: Experiment, row: Progress, door: Door, folder: Path, baselines: Baselines, tracking: Tracking
+) -> None:
     """One experiment; whatever it raises becomes its row's error and its folder's error.txt."""
     record = Record(folder / experiment.folder, experiment)
-    running = asyncio.ensure_future(run_experiment(experiment, door, row, record, baselines))
+    config = flat(experiment.model_dump(mode="json"))
+    subject = Subject(folder.resolve().name, experiment.name, config, record.folder, len(row.history))
+    running = asyncio.ensure_future(_tracked(experiment, door, row, record, baselines, tracking, subject))
     try:
         (error,) = await asyncio.gather(running, return_exceptions=True)
     except asyncio.CancelledError:
@@ -63,6 +75,23 @@ async def _run_one(experiment: Experiment, row: Progress, door: Door, folder: Pa
         record.error(error)
         row.error = _told(error)
         row.enter("failed")
+
+
+async def _tracked(
+    experiment: Experiment,
+    door: Door,
+    row: Progress,
+    record: Record,
+    baselines: Baselines,
+    tracking: Tracking,
+    subject: Subject,
+) -> None:
+    """Trackers may wait for a network to open and to close; nobody else waits with them."""
+    record.trackers = await asyncio.to_thread(tracking, subject)
+    try:
+        await run_experiment(experiment, door, row, record, baselines)
+    finally:
+        await asyncio.to_thread(record.trackers.close)
 
 
 def _told(error: BaseException) -> str:

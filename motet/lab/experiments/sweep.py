@@ -14,29 +14,38 @@ from typing import Any
 from rich.console import Console
 
 from motet.errors import EngineFault
-from motet.lab.experiments.config import Sweep, load, parse
+from motet.lab.experiments.config import Sweep, parse
 from motet.lab.experiments.door import Door, choose_model
 from motet.lab.experiments.progress import Progress
+from motet.lab.experiments.recipe import read_recipe
 from motet.lab.experiments.report import write_report
 from motet.lab.experiments.runner import rows_of, run_all
 from motet.lab.experiments.seeing.page import write_page
 from motet.lab.experiments.server import background_server, check_server, forget_server, until_gone
 from motet.lab.experiments.sweep_folder import Asked, held, make_folder, read_folder
+from motet.lab.experiments.trackers.choosing import choose
 
 INTERRUPTED = 130
 ANY_KEY = "tml-local"  # an open server takes every key that the SDK takes
 
 
-def run_file(file: Path, base_url: str | None, out: Path | None, console: Console, model: str | None = None) -> int:
+def run_file(
+    file: Path,
+    base_url: str | None,
+    out: Path | None,
+    console: Console,
+    model: str | None = None,
+    track: tuple[str, ...] = (),
+) -> int:
     """Run a whole file; gives the exit code: 0, 1 when an experiment failed or was stopped, 130 when interrupted.
 
     model: stands in for the file's own. Raises BadConfig: the file, the server or the folder is wrong. EngineFault: the
     server did not start, or died.
     """
-    sweep = load(file)
+    sweep = read_recipe(file)
     if model is not None:
         sweep = replace(sweep, model=model)
-    return run_sweep(sweep, base_url, out, console, file)
+    return run_sweep(Asked(sweep, base_url, track), out, console, file)
 
 
 def of_environment(file: Path, model: str | None) -> Sweep:
@@ -44,12 +53,12 @@ def of_environment(file: Path, model: str | None) -> Sweep:
     return replace(parse({"environment": {"name": "file", "path": str(file.resolve())}}, file.stem), model=model)
 
 
-def run_sweep(sweep: Sweep, base_url: str | None, out: Path | None, console: Console, file: Path | None = None) -> int:
+def run_sweep(asked: Asked, out: Path | None, console: Console, file: Path | None = None) -> int:
     """The same without a file; one that there is goes into the folder as a copy."""
-    if base_url is not None:
-        check_server(base_url)
-    folder = out or Path("runs") / f"{sweep.name}-{time.strftime('%Y%m%d-%H%M%S')}"
-    asked = Asked(sweep, base_url)
+    choose(asked.track)  # says what is not installed before anything is made
+    if asked.base_url is not None:
+        check_server(asked.base_url)
+    folder = out or Path("runs") / f"{asked.sweep.name}-{time.strftime('%Y%m%d-%H%M%S')}"
     make_folder(folder, asked, file)
     with held(folder):
         return _run(asked, folder, console)
@@ -96,7 +105,7 @@ def _run_on_server(asked: Asked, rows: list[Progress], folder: Path, console: Co
     with server as address:
         key = os.environ.get("TINKER_API_KEY", ANY_KEY)
         door = Door(address, key, choose_model(address, key, sweep.model if asked.base_url else None))
-        running = run_all(sweep.experiments, rows, door, folder, console)
+        running = run_all(sweep.experiments, rows, door, folder, console, choose(asked.track))
         asyncio.run(running if asked.base_url else _while_it_lives(running, address, folder))
 
 

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from motet.errors import BadConfig
 from motet.lab.experiments.config import Experiment, Sweep
 
-COPY = "experiments.toml"  # of the file, for people
+COPY = "experiments"  # of the file, for people, under its own ending
 ASKED = "sweep.json"
 CONFIG = "config.json"  # of each experiment, in its own folder
 
@@ -26,6 +26,7 @@ class Asked:
 
     sweep: Sweep
     base_url: str | None
+    track: tuple[str, ...] = ()  # names of trackers
 
 
 def make_folder(folder: Path, asked: Asked, file: Path | None) -> None:
@@ -38,12 +39,12 @@ def make_folder(folder: Path, asked: Asked, file: Path | None) -> None:
     if taken:
         raise BadConfig(f"{folder} holds something already: choose another --out, or go on with --resume {folder}")
     if file is not None:
-        shutil.copy(file, folder / COPY)
+        shutil.copy(file, folder / f"{COPY}{file.suffix}")
     sweep = asked.sweep
     for one in sweep.experiments:
         (folder / one.folder).mkdir()
         (folder / one.folder / CONFIG).write_text(one.model_dump_json(indent=2) + "\n", encoding="utf-8")
-    told = {"name": sweep.name, "model": sweep.model, "base_url": asked.base_url}
+    told = {"name": sweep.name, "model": sweep.model, "base_url": asked.base_url, "track": asked.track}
     folders = [one.folder for one in sweep.experiments]
     partial = folder / f"{ASKED}.partial"  # the file is there once everything else is
     partial.write_text(json.dumps({**told, "experiments": folders}, indent=2) + "\n", encoding="utf-8")
@@ -59,7 +60,8 @@ def read_folder(folder: Path) -> Asked:
         experiments = [
             Experiment.model_validate_json((folder / name / CONFIG).read_bytes()) for name in told["experiments"]
         ]
-        return Asked(Sweep(told["name"], told["model"], experiments), told["base_url"])
+        sweep = Sweep(told["name"], told["model"], experiments)
+        return Asked(sweep, told["base_url"], tuple(told.get("track", ())))
     except (OSError, ValueError, KeyError, ValidationError) as error:
         raise BadConfig(f"{folder} is damaged or of another version of Motet: {error}") from None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -28,5 +29,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("sweep")
     file, out = root / "rates.toml", root / "rates"
     file.write_text(FILE)
-    assert run_file(file, None, out, Console(quiet=True)) == 0
+    track = ("tensorboard",) if find_spec("tensorboardX") else ()
+    assert run_file(file, None, out, Console(quiet=True), track=track) == 0
     return out

@@ -1,0 +1,1 @@
+"""Where the numbers of an experiment may go besides its own folder, one file a service; each is an extra."""
