@@ -1,12 +1,15 @@
-"""A tokenizer made on the spot: byte-level, with a chat template that takes tools."""
+"""A tokenizer made on the spot: byte-level, with a chat template that takes tools. A server, for all who need one."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import pytest
+from rich.console import Console
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
+
+from motet.lab.experiments.server import background_server
 
 CORPUS = ["Calculator[23+18]\nResult: 41\nFinalAnswer[41]\n", "Ann has 23 apples. How many now?\n"]
 TEMPLATE = """{%- if tools %}<|im_start|>system
@@ -50,3 +53,10 @@ def bare() -> PreTrainedTokenizerFast:
 def chatty() -> PreTrainedTokenizerFast:
     """With a chat template that takes tools."""
     return make_tokenizer(TEMPLATE)
+
+
+@pytest.fixture(scope="session")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Of a server on the pocket model."""
+    with background_server("pocket", tmp_path_factory.mktemp("server"), Console(quiet=True)) as url:
+        yield url

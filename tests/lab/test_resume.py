@@ -12,25 +12,34 @@ import time
 from pathlib import Path
 from typing import Any
 
+import httpx
 import psutil
 import pytest
+import tinker
+from rich.console import Console
 
+from motet.errors import BadConfig
 from motet.lab.experiments.config import parse
 from motet.lab.experiments.reading import read_progress
-from motet.lab.experiments.state import State, write_state
+from motet.lab.experiments.record import Record
+from motet.lab.experiments.state import State, read_state, write_state
+from motet.lab.experiments.sweep import resume, run_file
+from motet.lab.experiments.sweep_folder import Asked, held, make_folder, read_folder
 from tests.tiny import make_tiny_model
 
 LETTERS = Path(__file__).parent / "algorithms" / "letters.py"
-MEASURED = ("step", "reward", "outcomes", "loss", "grad_norm", "tokens", "trained_tokens", "version", "learning_rate")
+QUIET = Console(quiet=True)
+FOLDERS = ("seed_0", "seed_1", "talks")
+TIMES = ("seconds", "tokens_per_second")
 
 
-def written(root: Path, count: int, steps: int) -> Path:
+def written(root: Path, count: int, steps: int, model: str = "pocket") -> Path:
     """An experiment file: so many experiments that differ in their seed, one of them on examples of a file."""
     (root / "talks.jsonl").write_text("\n".join(json.dumps({"prompt": f"{n}:", "completion": "ab"}) for n in range(9)))
     seeds = "\n".join(f'[[experiment]]\nname = "seed {seed}"\nseed = {seed}' for seed in range(count - 1))
     file = root / "sweep.toml"
     file.write_text(f"""
-model = "{make_tiny_model(root, "qwen3")}"
+model = "{model}"
 steps = {steps}
 problems = 2
 samples = 4
@@ -60,12 +69,10 @@ def numbers(folder: Path) -> dict[str, Any]:
     told: dict[str, Any] = {}
     for file in sorted(folder.glob("*/metrics.jsonl")):
         steps = [json.loads(line) for line in file.read_text().splitlines()]
-        told[file.parent.name] = [
-            {key: one[key] for key in MEASURED} if one["kind"] == "step" else (one["when"], one["mean"])
-            for one in steps
-        ]
+        told[file.parent.name] = [{key: one[key] for key in one if key not in TIMES} for one in steps]
         rollouts = file.with_name("rollouts.jsonl")
         told[f"{file.parent.name} rollouts"] = rollouts.read_text() if rollouts.exists() else ""
+        told[f"{file.parent.name} held out"] = file.with_name("held_out.jsonl").read_text()
     return told
 
 
@@ -99,23 +106,81 @@ def _kill(running: subprocess.Popen[bytes], client: bool) -> None:
 
 @pytest.fixture(scope="module")
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return written(tmp_path_factory.mktemp("resume"), count=3, steps=6)
+    return written(tmp_path_factory.mktemp("file"), count=3, steps=6)
 
 
-def test_killed_and_resumed_it_ends_as_undisturbed(file: Path, tmp_path: Path) -> None:
-    assert start(file, "--out", tmp_path / "calm").wait(timeout=120) == 0
-    calm = numbers(tmp_path / "calm")
-    through_kills(file, tmp_path / "rough", random.Random(4), kills=1, most=progress(tmp_path / "calm"))
-    assert numbers(tmp_path / "rough") == calm
-    assert not (tmp_path / "rough" / "server").exists()  # nobody needs its checkpoints any more
-    before = (tmp_path / "rough" / "seed_0" / "metrics.jsonl").stat().st_mtime
-    assert start("--resume", tmp_path / "rough").wait(timeout=60) == 0  # nothing is left to do
-    assert (tmp_path / "rough" / "seed_0" / "metrics.jsonl").stat().st_mtime == before
+@pytest.fixture(scope="module")
+def calm(file: Path, address: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of an undisturbed sweep."""
+    out = tmp_path_factory.mktemp("calm") / "out"
+    assert run_file(file, address, out, QUIET) == 0
+    return out
+
+
+def until(running: subprocess.Popen[bytes], out: Path, lines: int) -> None:
+    while progress(out) < lines and running.poll() is None:
+        time.sleep(0.01)
+
+
+def test_its_server_was_killed_and_it_goes_on_as_if_undisturbed(file: Path, calm: Path, tmp_path: Path) -> None:
+    """The client ends soon, and says why; its folder has all it takes."""
+    out = tmp_path / "out"
+    running = start(file, "--out", out)
+    until(running, out, progress(calm) // 2)
+    (server,) = psutil.Process(running.pid).children()
+    server.kill()
+    assert running.wait(timeout=30) == 2
+    assert any(read_state(folder) for folder in out.iterdir() if folder.is_dir())
+    assert resume(out, None, QUIET) == 0
+    assert numbers(out) == numbers(calm)
+    assert not (out / "server").exists()  # nobody needs its checkpoints any more
+    before = (out / "seed_0" / "metrics.jsonl").stat().st_mtime
+    assert resume(out, None, QUIET) == 0  # nothing is left to do, and no server to start
+    assert (out / "seed_0" / "metrics.jsonl").stat().st_mtime == before
+
+
+def test_its_client_was_killed_and_nothing_is_left_behind(file: Path, calm: Path, address: str, tmp_path: Path) -> None:
+    """On a server that stays it goes on as if undisturbed; of its former life no session and no checkpoint is there."""
+    out = tmp_path / "out"
+    running = start(file, "--out", out, "--base-url", address)
+    until(running, out, progress(calm) // 2)
+    running.kill()
+    running.wait()
+    killed = [(out / name / "session.txt").read_text().strip() for name in FOLDERS]
+    assert resume(out, None, QUIET) == 0
+    assert numbers(out) == numbers(calm)
+    rest = tinker.RestClient(base_url=address, api_key="tml-local")
+    for session in killed:
+        for run in rest.get_session(session).result().training_run_ids:
+            assert rest.list_checkpoints(run).result().checkpoints == []
+    kept = {checkpoint.tinker_path for checkpoint in rest.list_user_checkpoints().result().checkpoints}
+    states = [read_state(folder / name) for folder in (out, calm) for name in FOLDERS]
+    assert kept >= {state.path for state in states if state is not None}
+    with httpx.Client(headers={"X-API-Key": "tml-local"}) as client:
+        beats = [{"session_id": one, "type": "session_heartbeat"} for one in killed]
+        told = [client.post(f"{address}/api/v1/session_heartbeat", json=beat).status_code for beat in beats]
+    assert told == [410] * len(FOLDERS)  # finished
+
+
+def test_a_folder_is_run_by_one_client_at_a_time_and_only_a_sweeps_can_be_resumed(tmp_path: Path) -> None:
+    sweep = parse({"rank": [2, 4]}, "x")
+    folder = tmp_path / "out"
+    make_folder(folder, Asked(sweep, "http://127.0.0.1:9"), None)
+    assert read_folder(folder) == Asked(sweep, "http://127.0.0.1:9")
+    with held(folder), pytest.raises(BadConfig, match="being run already"):
+        resume(folder, None, QUIET)
+    with pytest.raises(BadConfig, match="no server answers"):
+        resume(folder, None, QUIET)
+    with pytest.raises(BadConfig, match="no folder of `motet run`"):
+        resume(tmp_path, None, QUIET)
+    (folder / "rank=2" / "config.json").write_text('{"rank": "two"}')
+    with pytest.raises(BadConfig, match="damaged"):
+        resume(folder, None, QUIET)
 
 
 @pytest.mark.long
 def test_sixteen_experiments_killed_at_random(tmp_path: Path) -> None:
-    file = written(tmp_path, count=16, steps=20)
+    file = written(tmp_path, 16, 20, str(make_tiny_model(tmp_path, "qwen3")))
     assert start(file, "--out", tmp_path / "calm").wait(timeout=600) == 0
     calm = numbers(tmp_path / "calm")
     through_kills(file, tmp_path / "rough", random.Random(1), kills=6, most=progress(tmp_path / "calm"))
@@ -123,8 +188,6 @@ def test_sixteen_experiments_killed_at_random(tmp_path: Path) -> None:
 
 
 def test_what_was_recorded_after_the_last_checkpoint_is_cut_away(tmp_path: Path) -> None:
-    from motet.lab.experiments.record import Record
-
     (experiment,) = parse({}, "x").experiments
     record = Record(tmp_path, experiment)
     (tmp_path / "metrics.jsonl").write_text("kept\n")

@@ -35,6 +35,7 @@ def test_accuracy_by_hand() -> None:
     one = Accuracy.of([1.0, 0.0, 0.0, 0.0])
     assert (one.mean, one.error, one.problems) == (0.25, pytest.approx((0.25 * 0.75 / 4) ** 0.5), 4)
     assert str(one) == "25.0 ± 21.7 %"
+    assert str(Accuracy.of([-2.0, -3.0])) == "-2.500 ± 0.354"
 
 
 def test_sparkline() -> None:
@@ -48,6 +49,13 @@ def test_table_shows_every_row(rows: list[Progress]) -> None:
     shown = console.export_text()
     for piece in ("2/2", "0.75", "▃▆", "1.0e-03", "a: look here (since step 2): then there", "c: it broke", "fail"):
         assert piece in shown
+
+
+def test_examples_of_a_file_have_no_reward_to_show() -> None:
+    console = Console(width=200, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
+    console.print(render([Progress("talks", 2, "running", [step(1, reward=0.0, groups=0, outcomes={}, tokens=0)])]))
+    shown = console.export_text().splitlines()[1]
+    assert "1/2" in shown and "0.00" not in shown
 
 
 def test_times_by_hand(rows: list[Progress]) -> None:

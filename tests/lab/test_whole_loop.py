@@ -8,15 +8,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
 from rich.console import Console
 
-from motet.lab.experiments.server import background_server
-from motet.lab.experiments.sweep import run_file
+from motet.lab.experiments.sweep import resume, run_file
 
 COMMON = """
 problems = 4
@@ -30,12 +27,6 @@ name = "word_problems"
 operators = "+-*/"
 examples = 0
 """
-
-
-@pytest.fixture(scope="module")
-def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with background_server("pocket", tmp_path_factory.mktemp("server"), Console(quiet=True)) as url:
-        yield url
 
 
 def lines(file: Path) -> list[dict[str, Any]]:
@@ -89,3 +80,49 @@ def test_ctrl_c_keeps_what_was_measured(address: str, tmp_path: Path) -> None:
     (summary,) = json.loads((out / "summary.json").read_text())["experiments"]
     assert summary["state"] == "stopped"
     assert len(summary["rewards"]) >= 2
+
+
+def test_asynchronous_steps_are_within_their_bound_and_tell_staleness_apart_from_mismatch(
+    address: str, tmp_path: Path
+) -> None:
+    file, out = tmp_path / "late.toml", tmp_path / "out"
+    mode = 'mode = "async"\nmax_staleness = 1\nstop_on = "any"\n'
+    file.write_text(f"steps = 4\n{mode}{COMMON.replace('eval_problems = 16', 'eval_problems = 0')}")
+    assert run_file(file, address, out, Console(quiet=True)) == 0
+    steps = lines(out / "experiment" / "metrics.jsonl")
+    assert all(sum(step["outcomes"].values()) == 16 for step in steps)
+    assert [step["staleness"] for step in steps] == [0, 1, 1, 1]
+    assert all(0 < step["algorithm"]["staleness_mean"] < 0.2 for step in steps[1:])
+    assert all(step["mismatch_mean"] < 1e-5 for step in steps)  # against the newest version, not the one that wrote
+    written = [line["version"] for line in lines(out / "experiment" / "rollouts.jsonl") if line["step"] == 4]
+    assert set(written) <= {3, 4}
+
+
+DULL = """
+from motet.lab.envs.protocol import Cue, End
+class Dull:
+    async def start(self): return Cue([65], 2)
+    async def step(self, written): return End(0.5, "dull")
+class Tasks:
+    def train(self, index): return Dull()
+    held_out = train
+def tasks(tokenizer, seed): return Tasks()
+"""
+
+
+def test_an_experiment_stops_on_what_it_was_told_and_goes_on_when_it_is_resumed(address: str, tmp_path: Path) -> None:
+    file, out = tmp_path / "dull.toml", tmp_path / "out"
+    (tmp_path / "dull.py").write_text(DULL)
+    file.write_text(
+        'steps = 3\nproblems = 1\nsamples = 2\nstop_on = "no-signal"\neval_problems = 3\neval_every = 2\n'
+        f'environment = {{ name = "file", path = "{tmp_path / "dull.py"}" }}\n'
+    )
+    assert run_file(file, address, out, Console(quiet=True)) == 1
+    (summary,) = json.loads((out / "summary.json").read_text())["experiments"]
+    assert summary["state"] == "stopped" and "no group had different rewards" in summary["error"]
+    folder = out / "experiment"
+    assert [line["kind"] for line in lines(folder / "metrics.jsonl")] == ["held_out", "step"]
+    assert resume(out, None, Console(quiet=True)) == 0
+    told = lines(folder / "metrics.jsonl")
+    assert [line.get("step", line.get("when")) for line in told] == ["start", 1, 2, "2", 3, "end"]
+    assert [line["rewards"] for line in lines(folder / "held_out.jsonl")] == [[0.5] * 3] * 3

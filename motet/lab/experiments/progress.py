@@ -30,7 +30,10 @@ class Accuracy:
         return cls(mean, error, len(rewards), tuple(rewards))
 
     def __str__(self) -> str:
-        return f"{100 * self.mean:.1f} ± {100 * self.error:.1f} %"
+        """A part of all in percent; what is no part, such as a log-probability, as it is."""
+        if 0 <= self.mean <= 1:
+            return f"{100 * self.mean:.1f} ± {100 * self.error:.1f} %"
+        return f"{self.mean:.3f} ± {self.error:.3f}"
 
 
 @dataclass

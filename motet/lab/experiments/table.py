@@ -64,11 +64,11 @@ def _numbers(row: Progress) -> list[str]:
     last = row.last
     if last is None:
         return []
-    spent = last.seconds
+    spent, played = last.seconds, last.groups > 0  # examples of a file earn no reward and are not sampled
     return [
-        f"{last.reward:.2f}",
-        sparkline(row.rewards),
-        f"{last.tokens_per_second:.0f}",
+        f"{last.reward:.2f}" if played else "",
+        sparkline(row.rewards) if played else "",
+        f"{last.tokens_per_second:.0f}" if played else "",
         f"{spent.sampling:.2f}",
         f"{spent.training:.2f}",
         f"{spent.publishing:.3f}",
