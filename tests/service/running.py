@@ -95,6 +95,12 @@ class Restartable:
         self._process.terminate()
         self._process.communicate(timeout=30)
 
+    def resident_bytes(self) -> int:
+        """Memory of the HTTP process; 0 while there is none."""
+        with suppress(psutil.NoSuchProcess):
+            return psutil.Process(self._process.pid).memory_info().rss if self._process is not None else 0
+        return 0
+
 
 @contextmanager
 def engine_asleep(server: Server) -> Iterator[None]:
