@@ -12,6 +12,7 @@ from motet.errors import MotetError
 from motet.lab.experiments.command import run
 from motet.lab.experiments.rates_command import rates_with
 from motet.lab.experiments.seeing.command import report, show
+from motet.planner.command import app as plan
 from motet.service.http.command import serve
 from motet.service.http.keys_command import app as keys
 from motet.service.status.command import status
@@ -51,6 +52,7 @@ app.command()(serve)
 app.command()(status)
 app.add_typer(bench, name="bench")
 app.add_typer(keys, name="keys")
+app.add_typer(plan, name="plan")
 
 
 if __name__ == "__main__":

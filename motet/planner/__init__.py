@@ -1,0 +1,1 @@
+"""What N experiments at once will take, before they are admitted: from numbers alone, without an engine."""
