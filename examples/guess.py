@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from motet.lab.envs.chat import Message
+from motet.chat.template import Message
 from motet.lab.envs.conversation import Answer, Conversation, Next, Said
 from motet.lab.envs.protocol import End
 

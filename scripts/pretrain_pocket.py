@@ -32,8 +32,8 @@ from transformers import (
     Qwen3ForCausalLM,
 )
 
+from motet.chat.template import encode
 from motet.lab.envs.calculator import evaluate
-from motet.lab.envs.chat import encode
 from motet.lab.envs.formats.plain import INSTRUCTIONS, PlainFormat, solution
 from motet.lab.envs.problems import Problem
 from motet.lab.envs.protocol import Cue, Tasks, Written

@@ -7,8 +7,8 @@ from fractions import Fraction
 import pytest
 from transformers import PreTrainedTokenizerFast
 
+from motet.chat.template import Chat
 from motet.errors import BadConfig
-from motet.lab.envs.chat import Chat
 from motet.lab.envs.formats.base import Call
 from motet.lab.envs.formats.plain import PlainFormat, solution
 from motet.lab.envs.formats.template import TOOLS, TemplateFormat

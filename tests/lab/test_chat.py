@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from transformers import PreTrainedTokenizerFast
 
-from motet.lab.envs.calls import ToolCall, read_calls
-from motet.lab.envs.chat import Chat, encode
+from motet.chat.calls import ToolCall, read_calls
+from motet.chat.template import Chat, encode
 from tests.lab.conftest import make_tokenizer
 
 # Of the same shape as each family's own; written here, in short.

@@ -8,7 +8,7 @@ from fractions import Fraction
 import pytest
 from transformers import PreTrainedTokenizerFast
 
-from motet.lab.envs.chat import encode
+from motet.chat.template import encode
 from motet.lab.envs.formats.plain import PlainFormat
 from motet.lab.envs.formats.template import TemplateFormat
 from motet.lab.envs.problems import Problem

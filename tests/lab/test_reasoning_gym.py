@@ -9,8 +9,8 @@ import re
 import pytest
 from transformers import PreTrainedTokenizerFast
 
+from motet.chat.template import encode
 from motet.errors import BadConfig
-from motet.lab.envs.chat import encode
 from motet.lab.envs.protocol import Cue, End, Environment, Written
 from motet.lab.envs.reasoning_gym import ReasoningGymSettings
 

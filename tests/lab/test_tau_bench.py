@@ -12,9 +12,9 @@ import httpx
 import pytest
 from transformers import PreTrainedTokenizerFast
 
+from motet.chat.calls import ToolCall
+from motet.chat.template import Chat, encode
 from motet.errors import BadConfig
-from motet.lab.envs.calls import ToolCall
-from motet.lab.envs.chat import Chat, encode
 from motet.lab.envs.conversation import ChatEnvironment, Limits
 from motet.lab.envs.protocol import Cue, End, Environment, Written
 from motet.lab.envs.tau_bench.data import Shop, Task, read_shop

@@ -9,9 +9,9 @@ from typing import Literal
 import pytest
 from transformers import PreTrainedTokenizerFast
 
+from motet.chat.calls import ToolCall
+from motet.chat.template import Chat, Message, encode
 from motet.errors import BadConfig
-from motet.lab.envs.calls import ToolCall
-from motet.lab.envs.chat import Chat, Message, encode
 from motet.lab.envs.conversation import Answer, ChatEnvironment, Conversation, Limits, Next, Said
 from motet.lab.envs.own_file import open_tasks
 from motet.lab.envs.protocol import Cue, End, Environment, Written

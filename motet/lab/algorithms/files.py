@@ -17,10 +17,10 @@ from typing import Any, Generic, TypeVar
 from pydantic import BaseModel, ConfigDict, Field
 from transformers import PreTrainedTokenizerBase
 
+from motet.chat.template import Chat, Message
 from motet.errors import BadConfig
 from motet.lab.algorithms.base import Takes
 from motet.lab.algorithms.examples import Completion, Judged, Pair
-from motet.lab.envs.chat import Chat, Message
 
 Example = TypeVar("Example")
 

@@ -27,8 +27,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from motet.lab.envs.calls import ToolCall, read_calls
-from motet.lab.envs.chat import Chat, Message
+from motet.chat.calls import ToolCall, read_calls
+from motet.chat.template import Chat, Message
 from motet.lab.envs.protocol import Cue, End, Written
 from motet.lab.envs.tools import Toolbox
 

@@ -20,8 +20,8 @@ from typing import Any
 
 from transformers import PreTrainedTokenizerBase
 
+from motet.chat.template import Chat
 from motet.errors import BadConfig
-from motet.lab.envs.chat import Chat
 from motet.lab.envs.conversation import ChatEnvironment, Conversation, Limits
 from motet.lab.envs.protocol import Environment, Tasks
 

@@ -15,8 +15,8 @@ from typing import Any, Literal, Protocol
 from pydantic import Field
 from transformers import PreTrainedTokenizerBase
 
+from motet.chat.template import Chat, Message
 from motet.errors import BadConfig
-from motet.lab.envs.chat import Chat, Message
 from motet.lab.envs.chat_settings import ChatSettings
 from motet.lab.envs.conversation import ChatEnvironment, Conversation, Limits, Next, Said
 from motet.lab.envs.protocol import End, Environment, Tasks

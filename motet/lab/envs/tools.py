@@ -18,9 +18,9 @@ from typing import Any, cast, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
+from motet.chat.calls import ToolCall
+from motet.chat.template import Message
 from motet.errors import BadConfig, UserError
-from motet.lab.envs.calls import ToolCall
-from motet.lab.envs.chat import Message
 
 
 class ToolError(UserError):

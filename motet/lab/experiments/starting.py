@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from transformers import AutoConfig, PreTrainedTokenizerBase
 
+from motet.chat.template import Chat
 from motet.errors import BadConfig
-from motet.lab.envs.chat import Chat
 from motet.lab.experiments.config import Experiment
 from motet.lab.experiments.progress import Finding
 from motet.lab.experiments.rates import MUCH_TOO_LOW, proposed_rate

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 
 from transformers import PreTrainedTokenizerBase
 
+from motet.chat.template import encode
 from motet.lab.envs.calculator import evaluate, show_number
-from motet.lab.envs.chat import encode
 from motet.lab.envs.formats.base import Call
 from motet.lab.envs.problems import Problem
 

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 
 from transformers import PreTrainedTokenizerBase
 
+from motet.chat.calls import read_calls
+from motet.chat.template import Chat, Message, encode
 from motet.errors import BadConfig
 from motet.lab.envs.calculator import evaluate, show_number
-from motet.lab.envs.calls import read_calls
-from motet.lab.envs.chat import Chat, Message, encode
 from motet.lab.envs.formats.base import Call
 from motet.lab.envs.problems import Problem
 

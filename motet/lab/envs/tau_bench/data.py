@@ -12,8 +12,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
+from motet.chat.calls import ToolCall
 from motet.errors import BadConfig
-from motet.lab.envs.calls import ToolCall
 
 Table = Literal["users", "products", "orders"]
 Record = dict[str, Any]

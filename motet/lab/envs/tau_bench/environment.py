@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from motet.lab.envs.calls import ToolCall
-from motet.lab.envs.chat import Chat, Message
+from motet.chat.calls import ToolCall
+from motet.chat.template import Chat, Message
 from motet.lab.envs.conversation import Answer, ChatEnvironment, Conversation, Limits, Next, Said
 from motet.lab.envs.protocol import End, Environment
 from motet.lab.envs.tau_bench.data import Shop, SplitName, Task

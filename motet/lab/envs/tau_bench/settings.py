@@ -11,8 +11,8 @@ from typing import Literal
 from pydantic import Field
 from transformers import PreTrainedTokenizerBase
 
+from motet.chat.template import Chat
 from motet.errors import BadConfig
-from motet.lab.envs.chat import Chat
 from motet.lab.envs.chat_settings import ChatSettings
 from motet.lab.envs.protocol import Tasks
 from motet.lab.envs.rollout import Policy, mix

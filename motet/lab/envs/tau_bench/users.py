@@ -9,8 +9,8 @@ from typing import Protocol
 
 import httpx
 
+from motet.chat.template import Chat, Message
 from motet.errors import MotetError
-from motet.lab.envs.chat import Chat, Message
 from motet.lab.envs.protocol import Cue
 from motet.lab.envs.rollout import Policy, mix
 

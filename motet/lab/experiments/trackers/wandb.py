@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from uuid import uuid4
 
@@ -22,7 +23,7 @@ class WeightsAndBiases:
             known.write_text(f"{uuid4().hex[:12]}\n", encoding="utf-8")
         settings = wandb.Settings(silent=True)
         self._run = wandb.init(
-            project=settings.project or PROJECT,
+            project=os.environ.get("WANDB_PROJECT", PROJECT),
             id=known.read_text(encoding="utf-8").strip(),
             resume="allow",
             reinit="create_new",

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from motet.lab.envs.chat import Message
+from motet.chat.template import Message
 
 MOST_CALLS = 32  # in one turn
 

@@ -1,0 +1,1 @@
+"""Conversations as tokens and back: used by whoever plays episodes and by whoever serves answers."""
