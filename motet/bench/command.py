@@ -92,6 +92,24 @@ def concurrency(
 
 
 @app.command()
+def published(
+    file: Annotated[Path, typer.Argument(help="One of examples/published, or of the same environment.")],
+    levels: Annotated[str, typer.Option(help="Experiments at a time, by commas; 1 is always among them.")] = "1,2,4,8",
+    model: Annotated[str | None, typer.Option(help="A base model in place of the file's.")] = None,
+    small: Annotated[bool, typer.Option("--small", help="One step on two problems: does it run?")] = False,
+    device: Annotated[str | None, typer.Option(help="Of the servers: cpu, cuda, cuda:1.", show_default="cpu")] = None,
+    base_url: Annotated[str | None, typer.Option(help="A Motet server for all levels, in place of one each.")] = None,
+    json_file: Json = None,
+) -> None:
+    """The published experiment again: time until the last finishes, and a step, beside the published figures."""
+    from motet.bench.published import Asked, bench_published
+
+    flags = ("--device", device) if device else ()
+    numbers = [int(n) for n in levels.split(",")]
+    bench_published(Asked(file, numbers, model, small, flags, base_url), json_file)
+
+
+@app.command()
 def requests(model: Model = "pocket", json_file: Json = None) -> None:
     """Milliseconds until each kind of request is answered, its place in the journal included."""
     from motet.bench.service import bench_requests

@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 import urllib.request
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,11 +22,12 @@ from rich.console import Console
 
 from motet.bench.common import show
 from motet.engine.settings import MIXINGS
-from motet.lab.experiments.config import Experiment, load
+from motet.lab.experiments.config import Experiment
 from motet.lab.experiments.door import Door, choose_model
 from motet.lab.experiments.evaluate import Baselines
 from motet.lab.experiments.loop import run_experiment
 from motet.lab.experiments.progress import Progress
+from motet.lab.experiments.recipe import read_recipe
 from motet.lab.experiments.record import Record
 from motet.lab.experiments.server import background_server
 
@@ -89,12 +91,18 @@ def _stats(address: str) -> dict[str, float]:
         return told
 
 
-def run_way(way: Way, experiments: list[Experiment], model: str | None, folder: Path) -> Outcome:
-    """Run the experiments one way. A warm server's start is not counted, a cold one's is."""
+def run_way(
+    way: Way, experiments: list[Experiment], model: str | None, folder: Path, base_url: str | None = None
+) -> Outcome:
+    """Run the experiments one way, on a server of its own or on one that is there (base_url: Motet's, and open).
+
+    A warm server's start is not counted, a cold one's is.
+    """
     folder.mkdir(parents=True)
     if way.cold:
         return _run_cold(way, experiments, model, folder)
-    with background_server(model, folder, Console(quiet=True), way.flags) as address:
+    own = background_server(model, folder, Console(quiet=True), way.flags)
+    with own if base_url is None else nullcontext(base_url) as address:
         door = Door(address, "tml-local", choose_model(address, "tml-local", None))
         before, began = _stats(address), time.monotonic()
         rows = asyncio.run(_pool(way, experiments, door, folder))
@@ -158,7 +166,7 @@ def ways_for(levels: list[int], cold: bool, split: bool, ablation: bool) -> list
 
 def bench_concurrency(file: Path, ways: list[Way], json_file: Path | None) -> None:
     """Run every way and print one row each."""
-    sweep = load(file)
+    sweep = read_recipe(file)
     with tempfile.TemporaryDirectory(prefix="motet-bench-") as work:
         outcomes = []
         for number, way in enumerate(ways):
