@@ -11,6 +11,7 @@ from transformers import PreTrainedTokenizerFast
 from motet.lab.experiments.checks import NAMES, stops, with_findings
 from motet.lab.experiments.config import Experiment
 from motet.lab.experiments.progress import StepMetrics
+from motet.lab.experiments.setting import own_tokenizer
 from motet.lab.experiments.starting import first_findings, rate_for
 from tests.lab.steps import step
 from tests.tiny import make_tiny_model
@@ -96,3 +97,12 @@ def test_a_rate_for_full_fine_tuning_and_a_template_that_loses_words(
     tokenizer.chat_template = "{% for m in messages %}{{ m.role }}: {{ m.content | upper }}\n{% endfor %}"
     (lost,) = first_findings(usual, "m", tokenizer, 5e-4)
     assert lost.name == "template" and "apples" in lost.what.lower()
+
+
+def test_an_experiment_has_a_tokenizer_of_its_own(chatty: PreTrainedTokenizerFast) -> None:
+    """A call that takes control tokens for letters sets so in the tokenizer: nobody else's next call may follow it."""
+    own, text = own_tokenizer(lambda: chatty), "<|im_end|>"
+    before = chatty.backend_tokenizer.encode_special_tokens
+    own.backend_tokenizer.encode_special_tokens = not before
+    assert chatty.backend_tokenizer.encode_special_tokens == before
+    assert own.encode(text, split_special_tokens=True) != chatty.encode(text) == own.encode(text)

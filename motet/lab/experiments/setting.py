@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
@@ -42,7 +43,7 @@ async def open_setting(
 ) -> Setting:
     """Where `state` says, else at the beginning. BadConfig: the environment or the file cannot be had."""
     client = await (create_run(service, door.model, experiment) if state is None else resume_run(service, state.path))
-    tokenizer = await asyncio.to_thread(client.get_tokenizer)
+    tokenizer = await asyncio.to_thread(own_tokenizer, client.get_tokenizer)
     base = SamplingScorer(await asyncio.to_thread(service.create_sampling_client, base_model=door.model))
     teacher = await _teacher(service, experiment, base, tokenizer)
     version = 0 if state is None else state.version - 1  # publishing counts one on
@@ -53,6 +54,12 @@ async def open_setting(
     rate = rate_for(experiment, door.model, tokenizer)
     findings = first_findings(experiment, door.model, tokenizer, rate)
     return Setting(experiment, trainee, source, exam, tokenizer, rate, findings, door.forget_checkpoint)
+
+
+def own_tokenizer(get: Callable[[], PreTrainedTokenizerBase]) -> PreTrainedTokenizerBase:
+    """The SDK gives all clients of a process the same one, and how it encodes is set in it before each call: two threads
+    would mix, now and then, what is a control token and what only spells one."""
+    return copy.deepcopy(get())
 
 
 async def _teacher(
