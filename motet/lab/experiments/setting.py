@@ -57,7 +57,7 @@ async def open_setting(
 
 
 def own_tokenizer(get: Callable[[], PreTrainedTokenizerBase]) -> PreTrainedTokenizerBase:
-    """The SDK gives all clients of a process the same one, and how it encodes is set in it before each call: two threads
+    """The SDK gives all clients of a process the same one, and how it encodes is set in it before each call: threads
     would mix, now and then, what is a control token and what only spells one."""
     return copy.deepcopy(get())
 
