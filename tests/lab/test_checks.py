@@ -61,6 +61,12 @@ def test_a_reward_that_stands_still_is_found_once_it_has_for_long() -> None:
     assert found(*(step(number, reward=1.0) for number in range(1, 11)))[-1].findings == []
 
 
+def test_calls_that_never_parse_are_found_whatever_the_environment_makes_of_them() -> None:
+    assert [one.name for one in found(*CALM, step(8, calls=0, torn_calls=3))[-1].findings] == ["no-calls"]
+    assert [one.name for one in found(*CALM, step(8, outcomes={"no answer": 8}))[-1].findings] == ["no-calls"]
+    assert found(*CALM, step(8, calls=9, torn_calls=3))[-1].findings == []
+
+
 def test_every_check_is_tested_here() -> None:
     assert set(NAMES) == {*WRONG, "reward-still"}
 

@@ -19,6 +19,7 @@ LEAP = 10.0  # times the median of the steps before
 COLLAPSED = 0.1  # of the first steps' entropy
 SETTLED = 5  # steps before a trend is spoken of
 STILL = 8  # steps
+UNREADABLE = ("no call", "no answer")  # outcomes, as environments call them
 SATURATED = 0.95  # a reward that is as good as it can be may stand still
 
 
@@ -61,10 +62,12 @@ def all_cut(steps: Sequence[StepMetrics]) -> str | None:
 
 
 def hardly_a_call(steps: Sequence[StepMetrics]) -> str | None:
-    outcomes = steps[-1].outcomes
-    if not outcomes or outcomes.get("no call", 0) <= 0.9 * sum(outcomes.values()):
-        return None
-    return "hardly a tool call could be read"
+    now, episodes = steps[-1], sum(steps[-1].outcomes.values())
+    if episodes and sum(now.outcomes.get(one, 0) for one in UNREADABLE) > 0.9 * episodes:
+        return "hardly a tool call or an answer could be read"
+    if now.torn_calls > 0.9 * (now.calls + now.torn_calls):
+        return f"{now.torn_calls} of {now.calls + now.torn_calls} tool calls could not be read"
+    return None
 
 
 def empty_completions(steps: Sequence[StepMetrics]) -> str | None:

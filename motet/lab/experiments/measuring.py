@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import Literal
 
 import numpy as np
 
+from motet.chat.calls import read_calls
 from motet.lab.algorithms.base import Batch
 from motet.lab.envs.protocol import Trajectory
 from motet.lab.experiments.progress import Seconds, StepMetrics
 from motet.lab.experiments.sources import Gathered
 from motet.lab.experiments.trainee import Trained
+
+CALL_MARKS = ("<tool_call>", '{"name"')
 
 
 def measured(
@@ -26,6 +30,7 @@ def measured(
     """All numbers of a step; findings come later."""
     episodes = [one for group in gathered.groups for one in group.trajectories]
     tokens = sum(one.written_count for one in episodes)
+    calls = Counter(_call(turn.written.text) for one in episodes for turn in one.turns)
     mismatch = trained.mismatch if trained is not None else []
     return StepMetrics(
         step=step,
@@ -45,12 +50,21 @@ def measured(
         learning_rate=rate,
         entropy=_entropy(episodes),
         empty=sum(not any(turn.written.text.strip() for turn in one.turns) for one in episodes),
+        calls=calls["read"],
+        torn_calls=calls["torn"],
         dropped=gathered.dropped,
         staleness=max((version - one.version for one in episodes), default=0),
         trained_tokens=_trained_tokens(batch),
         refused=trained.refused if trained else "",
         algorithm=batch.metrics,
     )
+
+
+def _call(text: str) -> Literal["none", "read", "torn"]:
+    """Is there a tool call in a turn? Marks as the chat templates teach them, see `motet.chat.calls`."""
+    if read_calls(text):
+        return "read"
+    return "torn" if any(mark in text for mark in CALL_MARKS) else "none"
 
 
 def _entropy(episodes: Sequence[Trajectory]) -> float | None:

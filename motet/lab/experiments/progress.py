@@ -90,6 +90,8 @@ class StepMetrics:
     learning_rate: float = 0.0
     entropy: float | None = None  # -log q of a written token, on average: an estimate of the policy's entropy
     empty: int = 0  # episodes in which the policy wrote nothing but an end
+    calls: int = 0  # turns with a tool call in JSON
+    torn_calls: int = 0  # turns with the mark of one, which could not be read
     dropped: int = 0  # groups that had become too stale
     staleness: int = 0  # versions, of the oldest episode
     trained_tokens: int = 0  # with a weight or an advantage
