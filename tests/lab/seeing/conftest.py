@@ -1,16 +1,20 @@
-"""A sweep that really ran: two rates, two seeds, three steps of the pocket model."""
+"""Sweeps that really ran, on one server: two rates and two seeds of episodes, and a file of examples."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
+from motet.lab.experiments.server import background_server
 from motet.lab.experiments.sweep import run_file
 
-FILE = """
+QUIET = Console(quiet=True)
+TALKS = Path(__file__).parents[3] / "examples" / "data" / "talks.jsonl"
+RATES = """
 model = "pocket"
 steps = 3
 problems = 2
@@ -22,13 +26,37 @@ eval_problems = 12
 eval_every = 2
 environment = { name = "word_problems", operators = "+-", examples = 0 }
 """
+SFT = f"""
+model = "pocket"
+steps = 2
+problems = 8
+rank = 4
+learning_rate = 1e-3
+algorithm = {{ name = "sft" }}
+data = {{ path = "{TALKS}" }}
+"""
 
 
 @pytest.fixture(scope="session")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with background_server("pocket", tmp_path_factory.mktemp("server"), QUIET) as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def folder(address: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("sweep")
     file, out = root / "rates.toml", root / "rates"
-    file.write_text(FILE)
+    file.write_text(RATES)
     track = ("tensorboard",) if find_spec("tensorboardX") else ()
-    assert run_file(file, None, out, Console(quiet=True), track=track) == 0
+    assert run_file(file, address, out, QUIET, track=track) == 0
+    return out
+
+
+@pytest.fixture(scope="session")
+def talks(address: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("sweep")
+    file, out = root / "talks.toml", root / "talks"
+    file.write_text(SFT)
+    assert run_file(file, address, out, QUIET) == 0
     return out

@@ -75,6 +75,7 @@ def test_differences_and_families() -> None:
     }
     assert list(families(several[:1])) == ["a"] and list(families(several[:2])) == ["all seeds"]
     assert flat({"name": "x", "a": {"b": 1}}) == {"a.b": 1}
+    assert flat({"environment": {"name": "w"}, "data": {"path": "p"}}) == {"data.path": "p"}  # nobody enters it
 
 
 def test_a_real_sweep_is_read_whole(folder: Path) -> None:

@@ -71,6 +71,16 @@ def test_a_real_sweep(folder: Path) -> None:
     assert "learning_rate" in differences and "seed" in differences and "rank" not in differences
 
 
+def test_examples_of_a_file_have_losses_and_no_episodes(talks: Path) -> None:
+    page = read(talks)
+    told = " ".join(page.text)
+    assert "in nats" in told and "Loss" in told and "Settings" in told and "data.path" in told
+    assert not any(word in told for word in ("Episodes", "Against each other", "environment.name"))
+    (one,) = read_sweep(talks).experiments
+    start, end = (measured.accuracy.mean for measured in one.measured)
+    assert start < end < 0 and page.of_class("dot") >= len(one.steps)
+
+
 def test_what_a_policy_writes_stays_text(folder: Path, tmp_path: Path) -> None:
     evil = tmp_path / "evil"
     shutil.copytree(folder, evil)
@@ -125,9 +135,11 @@ def test_spread_over_seeds_by_hand(folder: Path) -> None:
 
 
 def test_axes() -> None:
-    assert bounds([0.2, 0.7]) == (0.0, 1.0)
+    assert bounds([0.2, 0.7], shares=True) == (0.0, 1.0) and bounds([0.2, 0.7]) == (0.0, 0.8)
+    assert bounds([0.2, 7.0], shares=True) == (0.0, 8.0)
     assert bounds([0.0, 12.0]) == (0.0, 15.0)
     assert bounds([-3.1, -1.2]) == (-3.5, -1.0)
+    assert bounds([0.0, 0.0]) == (0.0, 1.0) and bounds([-2.0]) == (-3.0, -1.0)
     assert bounds([2.0]) == (0.0, 2.0) and bounds([]) == (0.0, 1.0) and bounds([float("nan"), 3e-7])[1] < 1e-6
     assert Scale(0, 10, 0, 100).ticks == [0, 2.5, 5, 7.5, 10] and Scale(0, 10, 100, 0)(2) == 80
     assert (round_step(0.3), round_step(0.2), round_step(7)) == (0.5, 0.2, 10)

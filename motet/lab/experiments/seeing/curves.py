@@ -55,7 +55,7 @@ def panels(families: Families, measure: Measure, held_out: bool = False) -> Mark
         values += [m.accuracy.mean for members in families.values() for one in members for m in one.measured]
     steps = [point.step for line in points.values() for point in line]
     x = Scale(0, max(steps), LEFT, WIDTH - RIGHT)
-    low, high = bounds(values)
+    low, high = bounds(values, shares=held_out)
     y = Scale(low, high, HEIGHT - BOTTOM, TOP)
     drawn = []
     for name, members in families.items():

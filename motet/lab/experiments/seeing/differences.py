@@ -11,9 +11,12 @@ Settings = dict[str, Any]  # by name; those of a section as section.name
 
 
 def flat(config: dict[str, Any]) -> Settings:
-    """One level: a section's settings under section.name. The experiment's own name is left out."""
+    """One level: a section's settings under section.name. Left out: the name, and an environment that nobody enters."""
     found: Settings = {}
+    unused = "environment" if config.get("data") is not None else None
     for key, value in config.items():
+        if key == unused:
+            continue
         if isinstance(value, dict):
             found |= {f"{key}.{inner}": one for inner, one in value.items()}
         elif key != "name":
@@ -36,7 +39,7 @@ def shared(experiments: Sequence[SeenExperiment]) -> Settings:
 
 def shown(value: object) -> str:
     """A setting's value, as a person would write it."""
-    if value is None:
+    if value is None or value == "":
         return "–"
     if isinstance(value, bool):
         return "yes" if value else "no"

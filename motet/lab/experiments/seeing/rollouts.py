@@ -69,8 +69,6 @@ def _extremes(episodes: Sequence[Rollout]) -> list[Rollout]:
 
 def draw_scenes(found: Sequence[Scene]) -> Markup:
     """Folded but for the last one."""
-    if not found:
-        return tag("p", "No episodes were recorded.", class_="quiet")
     return join(*(_draw(scene, scene is found[-1]) for scene in found))
 
 

@@ -37,14 +37,14 @@ def round_step(least: float) -> float:
     return next(one * power for one in STEPS if one * power >= least * (1 - 1e-9))
 
 
-def bounds(values: Iterable[float]) -> tuple[float, float]:
-    """What an axis shows: 0 to 1 for whatever lies there, else from one round number to another."""
+def bounds(values: Iterable[float], shares: bool = False) -> tuple[float, float]:
+    """What an axis shows: from one round number to another; of shares, all from 0 to 1, where they are no more."""
     finite = [one for one in values if math.isfinite(one)]
-    if not finite or (min(finite) >= 0 and 0.05 < max(finite) <= 1):
+    if not finite or (shares and min(finite) >= 0 and max(finite) <= 1):
         return 0.0, 1.0
     low, high = min(finite + [0.0] * (min(finite) >= 0)), max(finite)
-    if high - low < 1e-12:
-        return low - 0.5, low + 0.5
+    if low == high:
+        return (low, low + 1) if low == 0 else (low - abs(low) / 2, low + abs(low) / 2)
     step = round_step((high - low) / TICKS)
     return math.floor(low / step) * step, math.ceil(high / step) * step
 
