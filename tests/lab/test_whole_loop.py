@@ -126,3 +126,22 @@ def test_an_experiment_stops_on_what_it_was_told_and_goes_on_when_it_is_resumed(
     told = lines(folder / "metrics.jsonl")
     assert [line.get("step", line.get("when")) for line in told] == ["start", 1, 2, "2", 3, "end"]
     assert [line["rewards"] for line in lines(folder / "held_out.jsonl")] == [[0.5] * 3] * 3
+
+
+def test_one_that_failed_is_tried_again_and_one_that_is_done_is_left_alone(address: str, tmp_path: Path) -> None:
+    file, out, env = tmp_path / "two.toml", tmp_path / "out", tmp_path / "env.py"
+    (tmp_path / "dull.py").write_text(DULL)
+    env.write_text(DULL.replace("End(0.5", "End(1 / 0"))
+    file.write_text(
+        "steps = 2\nproblems = 1\nsamples = 2\neval_problems = 0\n"
+        f'[[experiment]]\nname = "fine"\nenvironment = {{ name = "file", path = "{tmp_path / "dull.py"}" }}\n'
+        f'[[experiment]]\nname = "broken"\nenvironment = {{ name = "file", path = "{env}" }}\n'
+    )
+    assert run_file(file, address, out, Console(quiet=True)) == 1
+    assert "division by zero" in (out / "broken" / "error.txt").read_text()
+    fine = (out / "fine" / "metrics.jsonl").read_bytes()
+    env.write_text(DULL)
+    assert resume(out, None, Console(quiet=True)) == 0
+    assert not (out / "broken" / "error.txt").exists()
+    assert [line["step"] for line in lines(out / "broken" / "metrics.jsonl")] == [1, 2]
+    assert (out / "fine" / "metrics.jsonl").read_bytes() == fine
