@@ -14,7 +14,8 @@ ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 DECLARED = {canonicalize_name(Requirement(line).name) for line in PROJECT["project"]["dependencies"]}
 PACKAGE_OF = {"google": "protobuf", "starlette": "fastapi"}  # where the names differ, or one brings the other
-OPTIONAL = {"vllm", "ray", "triton", "pyrage", "peft"}  # imported by their owners alone, when they are there
+# Imported by their owners alone, when they are there.
+OPTIONAL = {"vllm", "ray", "triton", "pyrage", "peft", "tensorboardX", "trackio", "wandb"}
 
 
 def imported_libraries() -> set[str]:

@@ -221,6 +221,16 @@ class SampledSequence:
 
 
 @dataclass(frozen=True)
+class SamplePart:
+    """One more token of one sample, while the others are on their way."""
+
+    index: int  # of the sample
+    token: int
+    logprob: float
+    top: TopLogprobs | None = None  # (1, top)
+
+
+@dataclass(frozen=True)
 class SampleResult:
     """All samples of one request."""
 

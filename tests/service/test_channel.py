@@ -30,7 +30,7 @@ class SmallEngine:
         self.closed = False
         self.seen: list[Request] = []
 
-    def submit(self, request: Request) -> Future[Any]:
+    def submit(self, request: Request, on_part: object = None) -> Future[Any]:
         self.seen.append(request)
         future: Future[Any] = Future()
         if isinstance(request, DropRun):

@@ -30,6 +30,7 @@ from motet.engine.types import (
     PromptQuery,
     PublishResult,
     RunState,
+    SamplePart,
     SampleResult,
     SamplingParams,
     SavedRun,
@@ -39,6 +40,9 @@ from motet.engine.types import (
 from motet.errors import EngineFault
 
 __all__ = ["Backend", "Piece", "PieceResult", "SampleOrder", "Sampling", "TrainPart", "Training", "Versions"]
+
+
+OnPart = Callable[[SamplePart], None]  # hears of each token as it is drawn, from the sampling lane
 
 
 @dataclass(frozen=True)
@@ -62,6 +66,7 @@ class SampleOrder:
     top_sample_logprobs: int
     share: str | None
     done: Future[SampleResult]
+    on_part: OnPart | None = None
 
 
 class Training(Protocol):

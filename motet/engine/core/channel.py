@@ -17,13 +17,14 @@ import queue
 import socket
 import struct
 import threading
+from collections.abc import Callable
 from concurrent.futures import CancelledError as FutureCancelled
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, BinaryIO, Protocol
 
 from motet.engine.core.requests import Request
-from motet.engine.types import BaseInfo
+from motet.engine.types import BaseInfo, SamplePart
 from motet.errors import (
     BadConfig,
     BadRequest,
@@ -37,6 +38,7 @@ from motet.errors import (
     UserError,
 )
 
+OnPart = Callable[[SamplePart], None]
 HEADER = struct.Struct("!Q")
 KINDS = (NotFinite, BadRequest, NotFound, BadConfig, UserError, Busy, Cancelled, EngineFault, EngineGone)
 ERRORS = {kind.__name__: kind for kind in KINDS}
@@ -56,6 +58,15 @@ class Call:
 
     id: int
     request: Request
+    streams: bool = False  # a Sample: its tokens come as Parts too
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some of what a call that streams will give; its Answer comes at the end."""
+
+    id: int
+    part: SamplePart
 
 
 @dataclass(frozen=True)
@@ -92,7 +103,7 @@ class ServedEngine(Protocol):
         """A fault has ended it: nothing will be answered any more."""
         ...
 
-    def submit(self, request: Request) -> Future[Any]: ...
+    def submit(self, request: Request, on_part: OnPart | None = None) -> Future[Any]: ...
 
     def cancel(self, future: Future[Any]) -> None: ...
 
@@ -124,6 +135,7 @@ class OpenCall:
 
     id: int
     answer: asyncio.Future[Any]
+    on_part: OnPart | None = None
 
 
 class EngineClient:
@@ -135,7 +147,7 @@ class EngineClient:
         self._reader = reader
         self._writer = writer
         self._ids = itertools.count(1)
-        self._open: dict[int, asyncio.Future[Any]] = {}
+        self._open: dict[int, OpenCall] = {}
         self._reading = asyncio.create_task(self._read())
 
     @classmethod
@@ -154,14 +166,14 @@ class EngineClient:
             undo.pop_all()
         return cls(reader, writer, first.info)
 
-    def submit(self, request: Request) -> OpenCall:
-        """Send a request at once: calls reach the engine in the order of `submit`."""
-        call = OpenCall(next(self._ids), asyncio.get_running_loop().create_future())
+    def submit(self, request: Request, on_part: OnPart | None = None) -> OpenCall:
+        """Send a request at once: calls reach the engine in the order of `submit`. `on_part`: a Sample's tokens."""
+        call = OpenCall(next(self._ids), asyncio.get_running_loop().create_future(), on_part)
         if self.closed.is_set():
             call.answer.set_exception(EngineGone("the engine is not running; it is being started again"))
             return call
-        self._open[call.id] = call.answer
-        self._writer.write(encode_frame(Call(call.id, request)))
+        self._open[call.id] = call
+        self._writer.write(encode_frame(Call(call.id, request, on_part is not None)))
         return call
 
     async def call(self, request: Request) -> Any:
@@ -189,13 +201,18 @@ class EngineClient:
                 self._deliver(await _read_frame(self._reader))
         except EOFError:
             self.closed.set()
-            for answer in self._open.values():
-                if not answer.done():
-                    answer.set_exception(EngineGone("the engine's process ended while this request was with it"))
+            for call in self._open.values():
+                if not call.answer.done():
+                    call.answer.set_exception(EngineGone("the engine's process ended while this request was with it"))
             self._open.clear()
 
     def _deliver(self, message: Any) -> None:
-        answer = self._open.pop(message.id)
+        if isinstance(message, Part):
+            call = self._open[message.id]
+            if call.on_part is not None and not call.answer.done():
+                call.on_part(message.part)
+            return
+        answer = self._open.pop(message.id).answer
         if answer.done():  # its caller has gone
             return
         if isinstance(message, Refusal):
@@ -224,7 +241,7 @@ class Finished:
     future: Future[Any]
 
 
-Answers = queue.SimpleQueue[Opened | Finished | None]  # None: there are no more
+Answers = queue.SimpleQueue[Opened | Part | Finished | None]  # None: there are no more
 
 
 def serve_engine(engine: ServedEngine, connection: socket.socket) -> None:
@@ -250,7 +267,8 @@ def _begin(engine: ServedEngine, call: Call, open_calls: dict[int, Future[Any]],
         open_calls.pop(call.id, None)
         answers.put(Finished(call.id, future))
 
-    future = engine.submit(call.request)
+    on_part = (lambda part: answers.put(Part(call.id, part))) if call.streams else None
+    future = engine.submit(call.request, on_part)
     open_calls[call.id] = future
     future.add_done_callback(done)
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any
 
-from motet.engine.backends.base import Backend, PieceResult, SampleOrder, TrainPart
+from motet.engine.backends.base import Backend, OnPart, PieceResult, SampleOrder, TrainPart
 from motet.engine.core.answers import answer, fail, resolve, told
 from motet.engine.core.filework import FileWork
 from motet.engine.core.floor import Floor
@@ -76,15 +76,18 @@ class Engine:
         """A fault has ended it: whoever owns the process starts it again."""
         return self._fault is not None
 
-    def submit(self, request: Request) -> Future[Any]:
-        """File a request; its future gives what `requests` says, or an error of motet.errors."""
+    def submit(self, request: Request, on_part: OnPart | None = None) -> Future[Any]:
+        """File a request; its future gives what `requests` says, or an error of motet.errors.
+
+        `on_part` hears of each token of a Sample as it is drawn; it is called by the sampling lane, and must be quick.
+        """
         future: Future[Any] = Future()
         self._open.add(future)
         future.add_done_callback(self._open.discard)
         if self._fault is not None or self._closing:
             fail(future, EngineGone(f"the engine has stopped: {self._fault or 'it was closed'}"))
         elif isinstance(request, Sample):
-            self._orders.put(_order(request, future))
+            self._orders.put(_order(request, future, on_part))
         elif isinstance(request, SaveVersion | LoadVersion):
             self._files.take_version(request, future)
         elif isinstance(request, DropVersion | Stats):
@@ -276,7 +279,7 @@ def _part(item: PassItem) -> TrainPart:
     return TrainPart(request.run, item.piece, request.loss)
 
 
-def _order(request: Sample, future: Future[Any]) -> SampleOrder:
+def _order(request: Sample, future: Future[Any], on_part: OnPart | None) -> SampleOrder:
     return SampleOrder(
         request.version,
         request.prompt,
@@ -286,4 +289,5 @@ def _order(request: Sample, future: Future[Any]) -> SampleOrder:
         request.top_sample_logprobs,
         request.share,
         future,
+        on_part,
     )

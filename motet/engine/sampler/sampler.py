@@ -105,6 +105,8 @@ class Sampler:
             )
         member.tokens.append(token)
         member.logprobs.append(logprob)
+        if member.group.on_part is not None:
+            member.group.on_part(member.newest())
         reason = self._stop_reason(member, token)
         if reason is not None:
             member.group.finished[member.index] = member.result(reason)

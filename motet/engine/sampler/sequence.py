@@ -11,7 +11,7 @@ from motet.engine.adapters.run import Version
 from motet.engine.ops.lora import AdapterTensors
 from motet.engine.sampler.prompt import PromptReport
 from motet.engine.turns.accounts import Account
-from motet.engine.types import IntArray, Payer, SampledSequence, SamplingParams, StopReason, TopLogprobs
+from motet.engine.types import IntArray, Payer, SampledSequence, SamplePart, SamplingParams, StopReason, TopLogprobs
 from motet.errors import MotetError
 
 BASE_OWNER = "base"
@@ -32,6 +32,13 @@ class Sequence:
     top_tokens: list[IntArray] = field(default_factory=list)
     top_logprobs: list[np.ndarray] = field(default_factory=list)
     text_tail: bytes = b""  # the last bytes written, for stop strings
+
+    def newest(self) -> SamplePart:
+        """The token that was drawn last."""
+        top = None
+        if self.top_tokens:
+            top = TopLogprobs(self.top_tokens[-1][None], self.top_logprobs[-1][None])
+        return SamplePart(self.index, self.tokens[-1], self.logprobs[-1], top)
 
     def result(self, reason: StopReason) -> SampledSequence:
         """The finished sample."""
@@ -56,6 +63,7 @@ class Group:
     top_sample: int
     on_done: Callable[[Group], None]
     payer: Payer = Payer()
+    on_part: Callable[[SamplePart], None] | None = None
     account: Account = field(default_factory=Account)  # the payer's; set by the scheduler
     digests: list[bytes] = field(default_factory=list)  # of the prompt's full blocks, its last token left out
     lead: Sequence | None = None  # runs the prompt; its blocks are what the members share

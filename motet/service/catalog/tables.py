@@ -127,6 +127,31 @@ usage = Table(
     Column("amount", Float, nullable=False),
 )
 
+# A tenant's names in service, what each stands for, and what was done to it.
+names = Table(
+    "names",
+    metadata,
+    Column("tenant", String, primary_key=True),
+    Column("name", String, primary_key=True),
+    Column("serving", BigInteger),  # number of a version
+    Column("before", BigInteger),
+    Column("candidate", BigInteger),
+    Column("canary", Float, nullable=False),
+    Column("pinned", Boolean, nullable=False),
+    Column("turns", JSON, nullable=False),
+)
+
+name_versions = Table(
+    "name_versions",
+    metadata,
+    Column("tenant", String, primary_key=True),
+    Column("name", String, primary_key=True),
+    Column("number", BigInteger, primary_key=True),
+    Column("path", String, nullable=False),  # of a sampler checkpoint
+    Column("time", DateTime, nullable=False),
+    Column("about", String, nullable=False),
+)
+
 # API keys: only digests are kept.
 keys = Table(
     "keys",

@@ -27,6 +27,8 @@ from motet.service.http.routes import (
     files,
     futures,
     metrics,
+    names,
+    openai,
     operation,
     own,
     sampling,
@@ -47,7 +49,8 @@ STATUS: dict[type[MotetError], int] = {
 
 ROOMS = {
     "/api/v1": (sessions, training, weights, sampling, futures, catalog, sharing, downloads, billing, absent),
-    "/motet/v1": (own, operation, files),
+    "/motet/v1": (own, operation, files, names),
+    "/v1": (openai,),
     "": (metrics,),
 }
 
@@ -78,8 +81,7 @@ async def _answer_error(request: Request, error: Exception) -> JSONResponse:
     status = next(code for kind, code in STATUS.items() if isinstance(error, kind))
     headers = {"retry-after": "1"} if status in (429, 503) else None
     get_operation(request).meters.refused(error)
-    category = "user" if status < 429 else "server"
-    return JSONResponse({"error": str(error), "category": category}, status, headers)
+    return _told(request, str(error), status, headers)
 
 
 async def _answer_invalid(request: Request, error: Exception) -> JSONResponse:
@@ -88,7 +90,7 @@ async def _answer_invalid(request: Request, error: Exception) -> JSONResponse:
     get_operation(request).meters.refused(error)
     await _use_number(request, error.body)
     wrong = "; ".join(f"{'.'.join(map(str, one['loc'][1:]))}: {one['msg']}" for one in error.errors()[:5])
-    return JSONResponse({"error": f"the request does not fit this route: {wrong}", "category": "user"}, 422)
+    return _told(request, f"the request does not fit this route: {wrong}", 400 if _openai(request) else 422)
 
 
 async def _answer_unfit(request: Request, error: Exception) -> JSONResponse:
@@ -96,7 +98,19 @@ async def _answer_unfit(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, UnfitValue)
     get_operation(request).meters.refused(error)
     await _use_number(request, error.content)
-    return JSONResponse({"error": error.detail, "category": "user"}, error.status_code)
+    return _told(request, error.detail, error.status_code)
+
+
+def _openai(request: Request) -> bool:
+    return request.url.path.startswith("/v1/")
+
+
+def _told(request: Request, message: str, status: int, headers: dict[str, str] | None = None) -> JSONResponse:
+    """An error in the form that the route's clients know."""
+    if _openai(request):
+        kind = "invalid_request_error" if status < 429 else "rate_limit_error" if status == 429 else "server_error"
+        return JSONResponse({"error": {"message": message, "type": kind, "param": None, "code": None}}, status, headers)
+    return JSONResponse({"error": message, "category": "user" if status < 429 else "server"}, status, headers)
 
 
 async def _use_number(request: Request, body: object) -> None:

@@ -64,12 +64,18 @@ class Gate:
         await self._app(scope, receive, send)
 
     async def _enter(self, scope: Scope) -> str:
-        tenant = self._service.keys.tenant(Headers(scope=scope).get("x-api-key"))
+        tenant = self._service.keys.tenant(key_of(Headers(scope=scope)))
         if scope["path"] not in UNPACED:
             seconds = self._pace.wait(tenant, self._service.holdings.quotas(tenant).requests_per_second)
             if seconds:
                 await asyncio.sleep(seconds)
         return tenant
+
+
+def key_of(headers: Headers) -> str | None:
+    """The API key: in X-API-Key as the Tinker SDK sends it, or as a bearer's token as OpenAI's clients do."""
+    kind, _, token = headers.get("authorization", "").partition(" ")
+    return headers.get("x-api-key") or (token.strip() if kind.lower() == "bearer" else None)
 
 
 def _keyless(path: str) -> bool:

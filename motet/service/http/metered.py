@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from motet.engine.core.channel import OnPart
 from motet.engine.core.requests import Request, Stats
 from motet.errors import MotetError
 from motet.service.http.metrics import Meters
@@ -23,10 +24,10 @@ class MeteredSupervisor(Supervisor):
         super().__init__(entry)
         self._meters = meters
 
-    def submit(self, request: Request) -> asyncio.Future[Any]:
+    def submit(self, request: Request, on_part: OnPart | None = None) -> asyncio.Future[Any]:
         """As the supervisor's."""
         began = time.perf_counter()
-        answer = super().submit(request)
+        answer = super().submit(request, on_part)
         if not isinstance(request, Stats):
             answer.add_done_callback(lambda done: self._tell(request, done, time.perf_counter() - began))
         return answer

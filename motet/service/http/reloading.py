@@ -42,6 +42,7 @@ def reload(service: Service) -> None:
         service.registry.checkpoints[saved.path] = saved
         service.usage.keep(saved.run.tenant, saved.size)
     service.usage.load(rows("usage"))
+    service.names.load(rows("names"), rows("name_versions"))
     _reload_requests(service, sorted(rows("requests"), key=lambda row: (row["owner"], row["number"])))
     _sweep(service)
 

@@ -12,6 +12,7 @@ from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any, Protocol
 
+from motet.engine.core.channel import OnPart
 from motet.engine.core.requests import DropRun, DropVersion, LoadVersion, Request
 from motet.engine.types import BaseInfo, Claim
 from motet.errors import BadRequest, Busy, EngineFault, NotFound
@@ -28,6 +29,8 @@ from motet.service.http.holdings import Holdings
 from motet.service.http.jobs.refusing import OVER_QUOTA
 from motet.service.http.journal import Journal, session_row
 from motet.service.http.links import Links, open_secret
+from motet.service.http.naming import Names
+from motet.service.http.openai.language import Language
 from motet.service.http.quotas import OverQuota
 from motet.service.http.registry import (
     DEFAULT_PROJECT,
@@ -57,7 +60,7 @@ class EngineDoor(Protocol):
         """Which engine this is; one more after each restart."""
         ...
 
-    def submit(self, request: Request) -> asyncio.Future[Any]:
+    def submit(self, request: Request, on_part: OnPart | None = None) -> asyncio.Future[Any]:
         """Send a request at once: the engine gets them in the order of `submit`. Cancelling takes it back."""
         ...
 
@@ -78,6 +81,9 @@ class Service:
         self.journal = Journal(catalog)
         self.completions = Completions()
         self.usage = Usage()
+        self.names = Names()
+        self.naming = asyncio.Lock()  # one change of a name at a time
+        self.language = Language(engine.info.folder)
         self.links = Links(open_secret(settings.data_dir))
         self.promises = Promises(settings, self._forgotten, self._ended)
         self.desk = Desk(self, self.journal, self.promises, self._take_back)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from multiprocessing.context import SpawnProcess
 from typing import Any
 
-from motet.engine.core.channel import EngineClient
+from motet.engine.core.channel import EngineClient, OnPart
 from motet.engine.core.requests import Request
 from motet.engine.types import BaseInfo
 from motet.errors import EngineGone, MotetError
@@ -48,7 +48,7 @@ class Supervisor:
         await self._open()
         self._watching = asyncio.create_task(self._watch())
 
-    def submit(self, request: Request) -> asyncio.Future[Any]:
+    def submit(self, request: Request, on_part: OnPart | None = None) -> asyncio.Future[Any]:
         """Send a request at once: requests reach the engine in the order of `submit`. Cancelling takes it back.
 
         EngineGone, from the future: there is no engine, or it died.
@@ -58,7 +58,7 @@ class Supervisor:
             gone: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
             gone.set_exception(EngineGone("the engine is not running; it is being started again"))
             return gone
-        call = client.submit(request)
+        call = client.submit(request, on_part)
         call.answer.add_done_callback(lambda answer: client.cancel(call.id) if answer.cancelled() else None)
         return call.answer
 

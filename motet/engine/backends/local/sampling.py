@@ -78,6 +78,7 @@ class LocalSampling:
             top_sample=order.top_sample_logprobs,
             on_done=lambda group: self._sampled(group, order.done),
             payer=Payer(None if version is None else version.run, order.share),
+            on_part=order.on_part,
         )
 
     def _sampled(self, group: Group, done: Future[SampleResult]) -> None:

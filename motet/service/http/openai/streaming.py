@@ -1,0 +1,75 @@
+"""An answer in pieces: server-sent events, each token as the sampling lane draws it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+from motet.engine.types import SamplePart, SampleResult
+from motet.errors import MotetError
+from motet.service.http.openai.language import Words
+from motet.service.http.openai.telling import Answer, finish_reason, split_calls, told_logprobs, usage
+from motet.service.http.service import Service
+
+
+async def stream(service: Service, tenant: str, answer: Answer) -> AsyncIterator[bytes]:
+    """The events of an answer. A client that goes takes its request back."""
+    parts: asyncio.Queue[SamplePart | None] = asyncio.Queue()
+    done = service.engine.submit(answer.question.sample(tenant), parts.put_nowait)
+    done.add_done_callback(lambda _: parts.put_nowait(None))
+    try:
+        async for event in _events(answer, parts, done):
+            yield b"data: " + json.dumps(event).encode() + b"\n\n"
+        yield b"data: [DONE]\n\n"
+    except MotetError as error:
+        told = {"error": {"message": str(error), "type": "server_error", "code": None, "param": None}}
+        yield b"data: " + json.dumps(told).encode() + b"\n\n"
+    finally:
+        done.cancel()
+
+
+async def _events(
+    answer: Answer, parts: asyncio.Queue[SamplePart | None], done: asyncio.Future[SampleResult]
+) -> AsyncIterator[dict[str, Any]]:
+    question = answer.question
+    words = [Words(question.tokenizer, question.body.stops) for _ in range(question.body.n)]
+    if question.is_chat:
+        yield answer.frame(
+            [_choice(answer, index, {"role": "assistant", "content": ""}) for index in range(len(words))], True
+        )
+    while (part := await parts.get()) is not None:
+        new = words[part.index].add(part.token)
+        if question.tools or not (new or question.wants_logprobs):
+            continue  # with tools, what is said is known only once it is over: it may be a call
+        choice = _choice(answer, part.index, {"content": new})
+        if question.wants_logprobs:
+            choice["logprobs"] = told_logprobs(question, [part])
+        yield answer.frame([choice], True)
+    result = await done
+    for index, one in enumerate(result.sequences):
+        for choice in _last(answer, index, words[index], one.stop_reason):
+            yield answer.frame([choice], True)
+    options = question.body.stream_options
+    if options is not None and options.include_usage:
+        yield {**answer.frame([], True), "usage": usage(question, result)}
+
+
+def _last(answer: Answer, index: int, words: Words, reason: str) -> list[dict[str, Any]]:
+    """What was held back, the calls, and why it ended."""
+    content, calls = split_calls(answer.question, words.text)
+    rest = content if answer.question.tools else words.rest()
+    pieces = [_choice(answer, index, {"content": rest})] if rest else []
+    if calls:
+        numbered = [{"index": place, **call} for place, call in enumerate(calls)]
+        pieces.append(_choice(answer, index, {"tool_calls": numbered}))
+    ending = _choice(answer, index, {"content": ""} if not answer.question.is_chat else {})
+    return [*pieces, {**ending, "finish_reason": finish_reason(reason, bool(calls))}]
+
+
+def _choice(answer: Answer, index: int, delta: dict[str, Any]) -> dict[str, Any]:
+    """A piece of one choice, in the form of chat or of plain completions."""
+    if answer.question.is_chat:
+        return {"index": index, "delta": delta, "finish_reason": None, "logprobs": None}
+    return {"index": index, "text": delta.get("content", ""), "finish_reason": None, "logprobs": None}

@@ -1,0 +1,74 @@
+"""OpenAI's API: chat, plain completions, models."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter
+from fastapi.responses import StreamingResponse
+
+from motet.engine.types import SampleResult
+from motet.service.http.deps import Svc, Tenant
+from motet.service.http.openai.asking import Question, chat_prompt, text_prompt
+from motet.service.http.openai.names import resolve
+from motet.service.http.openai.streaming import stream
+from motet.service.http.openai.telling import Answer
+from motet.service.http.service import Service
+from motet.service.wire import openai as wire
+
+EVENTS = "text/event-stream"
+Told = dict[str, Any] | StreamingResponse
+router = APIRouter()
+
+
+@router.get("/models")
+async def list_models(service: Svc, tenant: Tenant) -> dict[str, Any]:
+    """What `model` may name: the base model, and the caller's names in service."""
+    names = [service.engine.info.name, *(name.name for name in service.names.of(tenant))]
+    return {"object": "list", "data": [_model(name) for name in names]}
+
+
+@router.get("/models/{name}")
+async def show_model(name: str, service: Svc, tenant: Tenant) -> dict[str, Any]:
+    """One of them."""
+    return _model((await resolve(service, tenant, name)).label)
+
+
+@router.post("/chat/completions", response_model=None)
+async def chat_completion(
+    body: wire.ChatCompletion, service: Svc, tenant: Tenant
+) -> dict[str, Any] | StreamingResponse:
+    """Answer a conversation."""
+    chat = await service.language.chat()
+    named = await resolve(service, tenant, body.model, _conversation(body))
+    question = Question(body, named, chat.tokenizer, chat_prompt(chat, body), service.engine.info.end_tokens)
+    return await _answer(service, tenant, question)
+
+
+@router.post("/completions", response_model=None)
+async def text_completion(
+    body: wire.TextCompletion, service: Svc, tenant: Tenant
+) -> dict[str, Any] | StreamingResponse:
+    """Go on with a text."""
+    chat = await service.language.chat()
+    named = await resolve(service, tenant, body.model, _conversation(body))
+    question = Question(body, named, chat.tokenizer, text_prompt(chat, body), service.engine.info.end_tokens)
+    return await _answer(service, tenant, question)
+
+
+async def _answer(service: Service, tenant: str, question: Question) -> Told:
+    answer = Answer(question)
+    if question.body.stream:
+        return StreamingResponse(stream(service, tenant, answer), media_type=EVENTS)
+    result: SampleResult = await service.engine.call(question.sample(tenant))
+    return answer.whole(result)
+
+
+def _conversation(body: wire.ChatCompletion | wire.TextCompletion) -> str | None:
+    """What a canary's share is decided by: `motet.conversation` of the metadata, else the user."""
+    named = (body.metadata or {}).get("motet.conversation", body.user)
+    return None if named is None else str(named)
+
+
+def _model(name: str) -> dict[str, Any]:
+    return {"id": name, "object": "model", "created": 0, "owned_by": "motet"}

@@ -1,0 +1,227 @@
+"""OpenAI's official client on a real server: chat, tools, streams, names in service, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import openai
+import pytest
+import tinker
+from transformers import AutoTokenizer, PreTrainedTokenizerBase
+
+from tests.service.conftest import Person, person
+from tests.service.running import Restartable
+from tests.tiny import make_tiny_model
+
+TALK: list[Any] = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Say a word."}]
+
+
+@pytest.fixture(scope="module")
+def client(sdk_address: str) -> openai.OpenAI:
+    return openai.OpenAI(base_url=f"{sdk_address}/v1", api_key="tml-ann", max_retries=0)
+
+
+@pytest.fixture(scope="module")
+def tokenizer(sdk_model: Path) -> PreTrainedTokenizerBase:
+    made: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(sdk_model)
+    return made
+
+
+@pytest.fixture(scope="module")
+def trained(ann: Person) -> list[str]:
+    """Two sampler checkpoints of one run: it learns to write the letter a, then to write something else."""
+    run = ann.train(rank=8)
+    paths = []
+    for letter in "ab":
+        tokens = [*b"<|im_start|>assistant\n", *[ord(letter)] * 12]
+        datum = tinker.Datum(
+            model_input=tinker.ModelInput.from_ints([run.get_tokenizer().encode(chr(t))[0] for t in tokens[:-1]]),
+            loss_fn_inputs={"target_tokens": np.array([run.get_tokenizer().encode(chr(t))[0] for t in tokens[1:]])},
+        )
+        for _ in range(12):
+            run.forward_backward([datum], "cross_entropy")
+            run.optim_step(tinker.AdamParams(learning_rate=3e-2)).result()
+        paths.append(run.save_weights_for_sampler(letter).result().path)
+    return paths
+
+
+def serving(sdk_address: str, route: str, key: str = "tml-ann", **body: Any) -> httpx.Response:
+    headers = {"Authorization": f"Bearer {key}"}
+    url = f"{sdk_address}/motet/v1/serving{route}"
+    return httpx.post(url, json=body, headers=headers) if body else httpx.get(url, headers=headers)
+
+
+def ask(client: openai.OpenAI, model: str, **more: Any) -> Any:
+    return client.chat.completions.create(model=model, messages=TALK, **{"seed": 3, "max_tokens": 8, **more})
+
+
+def test_an_answer_is_what_the_tinker_api_draws(
+    client: openai.OpenAI, ann: Person, tokenizer: PreTrainedTokenizerBase
+) -> None:
+    told = ask(client, ann.model, logprobs=True, top_logprobs=2)
+    prompt = tokenizer.apply_chat_template(TALK, add_generation_prompt=True)["input_ids"]
+    sampler = ann.service.create_sampling_client(base_model=ann.model)
+    params = tinker.SamplingParams(max_tokens=8, seed=3, stop=[tokenizer.eos_token_id])
+    drawn = sampler.sample(tinker.ModelInput.from_ints(list(prompt)), 1, params).result().sequences[0]
+    assert told.choices[0].message.content == tokenizer.decode(drawn.tokens, skip_special_tokens=True)
+    content = told.choices[0].logprobs.content
+    assert [one.logprob for one in content] == pytest.approx(drawn.logprobs)
+    assert all(len(one.top_logprobs) == 2 for one in content)
+    assert told.usage.prompt_tokens == len(prompt) and told.usage.completion_tokens == len(drawn.tokens)
+    assert told.id.startswith("chatcmpl-") and told.model == ann.model
+
+
+def test_a_stream_says_the_same_in_pieces(client: openai.OpenAI, ann: Person) -> None:
+    whole = ask(client, ann.model, n=2, logprobs=True)
+    pieces = list(ask(client, ann.model, n=2, logprobs=True, stream=True, stream_options={"include_usage": True}))
+    for index in range(2):
+        own = [one.choices[0] for one in pieces if len(one.choices) == 1 and one.choices[0].index == index]
+        assert "".join(one.delta.content or "" for one in own) == whole.choices[index].message.content
+        drawn = [token.logprob for one in own if one.logprobs for token in one.logprobs.content]
+        assert drawn == [token.logprob for token in whole.choices[index].logprobs.content]
+        assert own[-1].finish_reason == whole.choices[index].finish_reason
+    assert pieces[-1].usage is not None and pieces[-1].usage.total_tokens == whole.usage.total_tokens
+    assert len({one.id for one in pieces}) == 1 and pieces[0].choices[0].delta.role == "assistant"
+
+
+def test_plain_completions(client: openai.OpenAI, ann: Person, tokenizer: PreTrainedTokenizerBase) -> None:
+    asked: dict[str, Any] = {"model": ann.model, "prompt": "abc", "max_tokens": 6, "seed": 1}
+    whole = client.completions.create(**asked)
+    pieces = list(client.completions.create(**asked, stream=True))
+    assert "".join(one.choices[0].text for one in pieces) == whole.choices[0].text
+    tokens = client.completions.create(**{**asked, "prompt": tokenizer.encode("abc")}, logprobs=1)
+    assert tokens.choices[0].text == whole.choices[0].text
+    assert len(tokens.choices[0].logprobs.token_logprobs) == tokens.usage.completion_tokens
+
+
+def test_a_stop_string_ends_an_answer_and_is_not_in_it(client: openai.OpenAI, ann: Person) -> None:
+    whole = ask(client, ann.model, max_tokens=40).choices[0].message.content
+    place = next(place for place in range(2, len(whole) - 1) if whole[place : place + 2].isascii())
+    stop = whole[place : place + 2]
+    for stream in (False, True):
+        told = ask(client, ann.model, max_tokens=40, stop=stop, stream=stream)
+        text = (
+            "".join(one.choices[0].delta.content or "" for one in told) if stream else told.choices[0].message.content
+        )
+        assert text == whole[: whole.find(stop)]
+
+
+def test_names_in_service(client: openai.OpenAI, sdk_address: str, trained: list[str]) -> None:
+    first = serving(sdk_address, "/support/versions", path=trained[0], about="from the first week").json()
+    assert (first["serving"], first["candidate"]) == (1, None)
+    second = serving(sdk_address, "/support/versions", path=trained[1]).json()
+    assert (second["serving"], second["candidate"]) == (1, 2)
+
+    def said(model: str, **more: Any) -> tuple[str, str]:
+        told = ask(client, model, temperature=0, **more)
+        return told.model, told.choices[0].message.content[:4]
+
+    a, b = said("support@v1"), said("support@candidate")
+    assert (a[0], b[0]) == ("support@v1", "support@v2") and a[1] == "aaaa" != b[1]
+    assert said("support") == a and said(trained[1])[1] == b[1]
+    serving(sdk_address, "/support/canary", share=0.5, reason="a look")
+    by_user = {f"u{n}": said("support", user=f"u{n}") for n in range(24)}
+    assert set(by_user.values()) == {a, b}
+    assert {user: said("support", user=user) for user in by_user} == by_user  # sticky
+    assert serving(sdk_address, "/support/promote", version=2, reason="better").json()["serving"] == 2
+    assert said("support") == b
+    assert serving(sdk_address, "/support/rollback", reason="worse").json()["serving"] == 1
+    assert said("support") == a
+    serving(sdk_address, "/support/pin", version=1, reason="the audit")
+    refused = serving(sdk_address, "/support/promote", version=2, reason="again")
+    assert refused.status_code == 400 and "unpin it first" in refused.json()["error"]
+    history = serving(sdk_address, "/support").json()["history"]
+    assert [one["event"] for one in history] == [
+        "candidate", "promote", "candidate", "canary", "promote", "rollback", "pin",
+    ]  # fmt: skip
+    assert [one.id for one in client.models.list()][1:] == ["support"]
+    assert client.models.retrieve("support").id == "support@v1"
+
+
+def test_names_are_their_tenants_own(sdk_address: str, trained: list[str], client: openai.OpenAI) -> None:
+    serving(sdk_address, "/private/versions", path=trained[0])
+    bob = openai.OpenAI(base_url=f"{sdk_address}/v1", api_key="tml-bob", max_retries=0)
+    with pytest.raises(openai.NotFoundError, match="there is no model 'private'"):
+        ask(bob, "private")
+    assert serving(sdk_address, "/private", key="tml-bob").status_code == 404
+    assert serving(sdk_address, "/mine/versions", key="tml-bob", path=trained[0]).status_code == 404
+
+
+TOOL: dict[str, Any] = {
+    "type": "function",
+    "function": {"name": "look", "description": "Look.", "parameters": {"type": "object", "properties": {}}},
+}
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_tool_calls_come_as_calls(client: openai.OpenAI, ann: Person, stream: bool) -> None:
+    """What the tiny model says is no call; the parsing itself is tested in tests/lab/test_chat.py."""
+    told = ask(client, ann.model, tools=[TOOL], stream=stream)
+    if stream:
+        text = "".join(one.choices[0].delta.content or "" for one in told if one.choices)
+    else:
+        text, calls = told.choices[0].message.content, told.choices[0].message.tool_calls
+        assert calls is None
+    assert text == ask(client, ann.model).choices[0].message.content
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        ({"model": "nobody"}, "there is no model 'nobody'"),
+        ({"messages": []}, "messages"),
+        ({"temperature": -1}, "temperature is -1"),
+        ({"presence_penalty": 0.5}, "presence_penalty is not known here"),
+        ({"response_format": {"type": "json_object"}}, "response_format: Extra inputs"),
+        ({"n": 1000}, "n: Input should be less"),
+        ({"model": "support@v99"}, "no version 99|there is no model"),
+        ({"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": "x"}]}]}, "messages"),
+    ],
+)
+def test_mistakes_come_in_openais_form(sdk_address: str, ann: Person, body: dict[str, Any], told: str) -> None:
+    whole = {"model": ann.model, "messages": TALK, "max_tokens": 4, **body}
+    headers = {"Authorization": "Bearer tml-ann"}
+    answer = httpx.post(f"{sdk_address}/v1/chat/completions", json=whole, headers=headers)
+    assert answer.status_code in (400, 404)
+    error = answer.json()["error"]
+    assert error["type"] == "invalid_request_error"
+    assert any(part in error["message"] for part in told.split("|")), error
+
+
+def test_without_a_key_nobody_is_answered(sdk_address: str) -> None:
+    answer = httpx.get(f"{sdk_address}/v1/models")
+    assert answer.status_code == 401 and "API key" in answer.json()["error"]["message"]
+
+
+@pytest.fixture(scope="module")
+def mortal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Restartable]:
+    folder = tmp_path_factory.mktemp("mortal")
+    server = Restartable(make_tiny_model(folder / "model", "qwen3"), folder, ("--dtype", "float32"))
+    server.start()
+    yield server
+    server.stop()
+
+
+def test_a_name_outlives_kill_9(mortal: Restartable) -> None:
+    someone = person(mortal.address, "tml-one")
+    path = someone.train().save_weights_for_sampler("first").result().path
+    serving(mortal.address, "/kept/versions", key="tml-one", path=path)
+    before = serving(mortal.address, "/kept", key="tml-one").json()
+    asked = {"model": "kept", "messages": TALK, "max_tokens": 8, "seed": 1}
+
+    def answered() -> str:
+        headers = {"Authorization": "Bearer tml-one"}
+        answer = httpx.post(f"{mortal.address}/v1/chat/completions", json=asked, headers=headers, timeout=60)
+        assert answer.status_code == 200, answer.text
+        return str(json.dumps(answer.json()["choices"]))
+
+    said = answered()
+    mortal.kill_both()
+    mortal.start()
+    assert serving(mortal.address, "/kept", key="tml-one").json() == before
+    assert answered() == said
