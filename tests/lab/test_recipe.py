@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import runpy
 from pathlib import Path
 
 import pytest
@@ -73,3 +75,30 @@ def test_no_file_and_errors_of_its_own(tmp_path: Path) -> None:
 def test_names_are_folders() -> None:
     with pytest.raises(BadConfig, match="two experiments are called 'a_b'"):
         Sweep("s", None, [Experiment(name="a/b"), Experiment(name="a b")])
+
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+@pytest.mark.parametrize("file", sorted(EXAMPLES.rglob("*.toml")), ids=lambda file: file.stem)
+def test_every_example_is_a_recipe(file: Path) -> None:
+    sweep = read_recipe(file)
+    assert sweep.experiments
+    for one in sweep.experiments:
+        assert one.data is None or (EXAMPLES.parent / one.data.path).is_file()
+
+
+def test_the_recipe_in_the_docs_is_one(tmp_path: Path) -> None:
+    told = (EXAMPLES.parent / "docs" / "experiments.md").read_text()
+    (block,) = re.findall(r"```python\n(.*?def recipe.*?)```", told, re.DOTALL)
+    sweep = read_recipe(written(tmp_path, block))
+    assert [one.rank for one in sweep.experiments] == [4, 16, 64]
+
+
+def test_the_example_data_is_as_it_is_made(tmp_path: Path) -> None:
+    made = runpy.run_path(str(EXAMPLES / "data" / "make.py"))
+    assert made["answer"]("C", 4) == "G" and made["answer"]("C", -1) == "B"
+    made["main"].__globals__["HERE"] = tmp_path
+    made["main"]()
+    for file in ("talks.jsonl", "pairs.jsonl", "judged.jsonl"):
+        assert (tmp_path / file).read_text() == (EXAMPLES / "data" / file).read_text()
