@@ -120,10 +120,10 @@ def soak(folder: Path, seconds: float, pause: float) -> Soak:
         server.start()
 
     with ThreadPoolExecutor(TENANTS + 3) as pool:
-        works = [pool.submit(soaked.tenant, number) for number in range(TENANTS)]
+        works = [pool.submit(soaked.killer, pause, [server.kill_engine, server.kill_engine, restart])]
+        works += [pool.submit(soaked.tenant, number) for number in range(TENANTS)]
         works += [pool.submit(soaked.vandal), pool.submit(soaked.watcher)]
-        works.append(pool.submit(soaked.killer, pause, [server.kill_engine, server.kill_engine, restart]))
-        for work in works:
+        for work in works:  # the killer's trouble is everybody's, so it is told first
             work.result()
     server.stop()
     return soaked
