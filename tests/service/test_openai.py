@@ -15,7 +15,8 @@ import tinker
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from tests.service.conftest import Person, person
-from tests.service.running import Restartable
+from tests.service.running import Restartable, wait_until
+from tests.service.running import serving as serving_server
 from tests.tiny import make_tiny_model
 
 TALK: list[Any] = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Say a word."}]
@@ -225,3 +226,31 @@ def test_a_name_outlives_kill_9(mortal: Restartable) -> None:
     mortal.start()
     assert serving(mortal.address, "/kept", key="tml-one").json() == before
     assert answered() == said
+
+
+def test_a_client_that_hangs_up_frees_what_its_stream_held(sdk_address: str, ann: Person) -> None:
+    def held() -> float:
+        answer = httpx.get(f"{sdk_address}/motet/v1/stats", headers={"X-API-Key": "tml-ann"})
+        return float(answer.json()["engine"]["sequences"])
+
+    body = {"model": ann.model, "messages": TALK, "stream": True, "n": 4, "temperature": 1.0, "seed": 5}
+    headers = {"Authorization": "Bearer tml-ann"}
+    with httpx.stream("POST", f"{sdk_address}/v1/chat/completions", json=body, headers=headers) as answer:
+        lines = answer.iter_lines()
+        assert next(lines).startswith("data: ")
+    wait_until(lambda: held() == 0)
+
+
+def test_a_full_queue_is_told_to_come_again(tmp_path: Path, sdk_model: Path) -> None:
+    settings = tmp_path / "motet.toml"
+    settings.write_text("[service.quotas]\nqueued_tokens = 100\n")
+    with serving_server(sdk_model, tmp_path, ("--config", str(settings))) as server:
+        headers = {"Authorization": "Bearer tml-one"}
+        model = httpx.get(f"{server.address}/v1/models", headers=headers).json()["data"][0]["id"]
+
+        def ask_for(tokens: int) -> httpx.Response:
+            body = {"model": model, "prompt": "a", "max_tokens": tokens}
+            return httpx.post(f"{server.address}/v1/completions", json=body, headers=headers)
+
+        assert ask_for(400).status_code == 400  # never fits, whatever it waits for
+        assert ask_for(20).status_code == 200

@@ -5,28 +5,32 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from contextlib import ExitStack
 from typing import Any
 
 from motet.engine.types import SamplePart, SampleResult
 from motet.errors import MotetError
+from motet.service.http.openai.admitting import count
 from motet.service.http.openai.language import Words
 from motet.service.http.openai.telling import Answer, finish_reason, split_calls, told_logprobs, usage
 from motet.service.http.service import Service
 
 
-async def stream(service: Service, tenant: str, answer: Answer) -> AsyncIterator[bytes]:
-    """The events of an answer. A client that goes takes its request back."""
+async def stream(service: Service, tenant: str, answer: Answer, leaving: ExitStack) -> AsyncIterator[bytes]:
+    """The events of an answer; `leaving` is closed at its end. A client that goes takes its request back."""
     parts: asyncio.Queue[SamplePart | None] = asyncio.Queue()
     done = service.engine.submit(answer.question.sample(tenant), parts.put_nowait)
     done.add_done_callback(lambda _: parts.put_nowait(None))
     try:
         async for event in _events(answer, parts, done):
             yield b"data: " + json.dumps(event).encode() + b"\n\n"
+        count(service, tenant, answer.question, done.result())
         yield b"data: [DONE]\n\n"
     except MotetError as error:
         told = {"error": {"message": str(error), "type": "server_error", "code": None, "param": None}}
         yield b"data: " + json.dumps(told).encode() + b"\n\n"
     finally:
+        leaving.close()
         done.cancel()
 
 

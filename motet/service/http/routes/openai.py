@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import Any
 
 from fastapi import APIRouter
@@ -9,6 +10,7 @@ from fastapi.responses import StreamingResponse
 
 from motet.engine.types import SampleResult
 from motet.service.http.deps import Svc, Tenant
+from motet.service.http.openai.admitting import admitted, count
 from motet.service.http.openai.asking import Question, chat_prompt, text_prompt
 from motet.service.http.openai.names import resolve
 from motet.service.http.openai.streaming import stream
@@ -58,9 +60,12 @@ async def text_completion(
 
 async def _answer(service: Service, tenant: str, question: Question) -> Told:
     answer = Answer(question)
-    if question.body.stream:
-        return StreamingResponse(stream(service, tenant, answer), media_type=EVENTS)
-    result: SampleResult = await service.engine.call(question.sample(tenant))
+    with ExitStack() as leaving:
+        leaving.enter_context(admitted(service, tenant, question))
+        if question.body.stream:
+            return StreamingResponse(stream(service, tenant, answer, leaving.pop_all()), media_type=EVENTS)
+        result: SampleResult = await service.engine.call(question.sample(tenant))
+    count(service, tenant, question, result)
     return answer.whole(result)
 
 
