@@ -27,6 +27,8 @@ Kill = Callable[[Restartable], None]
 class PatientClient(Client):
     """As the SDK: what does not go through, and what the server cannot take now, is sent again."""
 
+    patience = PATIENCE
+
     def send(self, route: str, **body: Any) -> httpx.Response:
         return self._patiently(lambda: super(PatientClient, self).send(route, **body))
 
@@ -34,7 +36,7 @@ class PatientClient(Client):
         return self._patiently(lambda: super(PatientClient, self).train(run, number, tokens, **headers))
 
     def _patiently(self, call: Callable[[], httpx.Response]) -> httpx.Response:
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + self.patience
         while True:
             try:
                 answer = call()
