@@ -111,6 +111,24 @@ def test_a_sweep_that_has_hardly_begun(folder: Path, tmp_path: Path) -> None:
     assert "No step was finished." in told and "4 of them not done" in told
 
 
+def test_a_folder_of_another_version(folder: Path, tmp_path: Path) -> None:
+    """Less than we tell today, and more."""
+    other = tmp_path / "other"
+    shutil.copytree(folder, other)
+    for metrics in other.glob("*/metrics.jsonl"):
+        rows = [json.loads(line) for line in metrics.read_text().splitlines()]
+        for row in rows:
+            row["tomorrow"] = 1
+            for key in ("entropy", "trained_tokens", "algorithm"):
+                row.pop(key, None)
+        metrics.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        (metrics.parent / "held_out.jsonl").unlink()
+    for file in (*other.glob("*.json"), *other.glob("*/rollouts.jsonl"), *other.glob("*/state.json")):
+        file.unlink()
+    told = " ".join(read(other).text)
+    assert "Two experiments with held-out problems are needed" in told and "Reward" in told
+
+
 def test_findings_are_told_once(folder: Path, tmp_path: Path) -> None:
     found = tmp_path / "found"
     shutil.copytree(folder, found)

@@ -45,9 +45,8 @@ def accuracy_table(experiments: Sequence[SeenExperiment]) -> Markup:
     sign = ", %" if unit.percent else ""
     heads = ("experiment", f"start{sign}", "", f"end{sign}", "gained", "95 % interval", "problems")
     rows = [tag("tr", *_cells(one, unit, scale)) for one in known]
-    return tag(
-        "table", tag("thead", tag("tr", *(tag("th", head) for head in heads))), tag("tbody", *rows), class_="wide"
-    )
+    head = tag("thead", tag("tr", *(tag("th", one) for one in heads)))
+    return tag("div", tag("table", head, tag("tbody", *rows), class_="wide"), class_="scroll")
 
 
 def _cells(one: SeenExperiment, unit: Unit, scale: Scale) -> list[Markup]:

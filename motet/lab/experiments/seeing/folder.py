@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -102,15 +102,21 @@ def read_experiment(folder: Path) -> SeenExperiment:
     for line in lines(folder / "metrics.jsonl"):
         kind = line.pop("kind")
         if kind == "step":
-            steps.append(read_step(line))
+            steps.append(read_step(_known(StepMetrics, line)))
         elif kind == "held_out":
             when = line.pop("when")
             step = int(when) if when.isdigit() else len(steps)
-            measured.append(Measurement(step, Accuracy(**line, each=each.get(when, ()))))
+            measured.append(Measurement(step, Accuracy(**_known(Accuracy, line), each=each.get(when, ()))))
         elif kind == "noted":
-            noted.append(Finding(**line))
+            noted.append(Finding(**_known(Finding, line)))
     done = bool(_json(folder / "state.json").get("done", False))
     return SeenExperiment(folder, _json(folder / CONFIG), steps, measured, noted, _error(folder / "error.txt"), done)
+
+
+def _known(kind: type[Any], line: dict[str, Any]) -> dict[str, Any]:
+    """What a record of this kind has: a folder may be of a version of Motet that tells more."""
+    names = {one.name for one in fields(kind)}
+    return {key: value for key, value in line.items() if key in names}
 
 
 def _rollout(line: dict[str, Any]) -> Rollout:
