@@ -144,6 +144,19 @@ def test_names_in_service(client: openai.OpenAI, sdk_address: str, trained: list
     assert client.models.retrieve("support").id == "support@v1"
 
 
+def test_what_is_in_service_stays(ann: Person, sdk_address: str) -> None:
+    run = ann.train()
+    short = run.save_weights_for_sampler("short", ttl_seconds=3600).result().path
+    refused = serving(sdk_address, "/held/versions", path=short)
+    assert refused.status_code == 400 and "expires" in refused.json()["error"]
+    path = run.save_weights_for_sampler("long").result().path
+    assert serving(sdk_address, "/held/versions", path=path).status_code == 200
+    with pytest.raises(tinker.APIError, match="in service as held@v1"):
+        ann.rest.delete_checkpoint_from_tinker_path(path).result()
+    with pytest.raises(tinker.APIError, match="in service as held@v1"):
+        ann.rest.set_checkpoint_ttl_from_tinker_path(path, 3600).result()
+
+
 def test_names_are_their_tenants_own(sdk_address: str, trained: list[str], client: openai.OpenAI) -> None:
     serving(sdk_address, "/private/versions", path=trained[0])
     bob = openai.OpenAI(base_url=f"{sdk_address}/v1", api_key="tml-bob", max_retries=0)

@@ -114,6 +114,13 @@ class Names:
             raise NotFound(f"{asked} stands for no version: {plain}@v1 to @v{len(name.versions)} are there")
         return Chosen(f"{plain}@v{number}", name.version(number).path)
 
+    def check_free(self, tenant: str, path: str) -> None:
+        """BadRequest where a checkpoint is in service: it must stay."""
+        for name in self.of(tenant):
+            for number in (name.serving, name.candidate, name.before):
+                if number is not None and name.version(number).path == path:
+                    raise BadRequest(f"{path} is in service as {name.name}@v{number}: promote other versions first")
+
     def load(self, names: Iterable[Mapping[str, Any]], versions: Iterable[Mapping[str, Any]]) -> None:
         """What an earlier server wrote down."""
         for row in names:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 from dataclasses import asdict
 
@@ -34,7 +35,11 @@ async def load_weights(service: Service, accepted: Accepted) -> Outcome:
     claim = service.claim(run.tenant, run.metadata)
     run.shape = await add_run(service, session, run, LoadRun(run.id, str(saved.folder), body.optimizer, claim))
     run.snapshot = f"{run_folder(run.id)}/snapshots/0"
-    await service.engine.call(SaveRun(run.id, str(service.path(run.snapshot))))
+    with contextlib.ExitStack() as undo:
+        undo.callback(service.let_go, DropRun(run.id))
+        undo.callback(service.registry.forget_run, session, run)
+        await service.engine.call(SaveRun(run.id, str(service.path(run.snapshot))))
+        undo.pop_all()
     reply = json_reply({"type": "load_weights", "path": saved.path, "model_id": run.id})
     return Outcome(reply, (run_row(run),))
 

@@ -51,7 +51,9 @@ async def list_run_checkpoints(run_id: str, service: Svc, tenant: Tenant) -> dic
 @router.delete("/training_runs/{run_id}/checkpoints/{kind}/{name}", status_code=204)
 async def delete_checkpoint(run_id: str, kind: str, name: str, service: Svc, tenant: Tenant) -> None:
     """Delete a checkpoint, its files with it; samples that are being drawn from it still end."""
-    await service.forget_checkpoint(service.registry.checkpoint(tenant, f"tinker://{run_id}/{kind}/{name}"))
+    saved = service.registry.checkpoint(tenant, f"tinker://{run_id}/{kind}/{name}")
+    service.names.check_free(tenant, saved.path)
+    await service.forget_checkpoint(saved)
 
 
 @router.put("/training_runs/{run_id}/checkpoints/{kind}/{name}/ttl")
@@ -61,6 +63,8 @@ async def set_checkpoint_ttl(
     """Let a checkpoint expire after so many seconds from now, or never."""
     saved = service.registry.checkpoint(tenant, f"tinker://{run_id}/{kind}/{name}")
     expires = expiry(body.ttl_seconds)
+    if expires is not None:
+        service.names.check_free(tenant, saved.path)
     await service.journal.write(
         Set("checkpoints", {"path": saved.path}, {"expires": None if expires is None else plain(expires)})
     )

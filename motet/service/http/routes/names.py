@@ -72,9 +72,11 @@ async def show_name(name: str, service: Svc, tenant: Tenant) -> dict[str, Any]:
 @router.post("/{name}/versions")
 async def bring_version(name: str, body: Bring, service: Svc, tenant: Tenant) -> dict[str, Any]:
     """A new version, the candidate from now on; the first one of a name serves at once."""
-    checkpoint = service.registry.readable(tenant, body.path)
+    checkpoint = service.registry.checkpoint(tenant, body.path)
     if checkpoint.kind != "sampler_weights":
         raise BadRequest(f"{body.path} is training state: name a path that save_weights_for_sampler gave")
+    if checkpoint.expires is not None:
+        raise BadRequest(f"{body.path} expires: let it live for ever (ttl null) before it serves")
     return await _change(service, tenant, name, lambda it: naming.brought(it, checkpoint.path, body.about), new=True)
 
 
