@@ -56,7 +56,7 @@ def measured(
         staleness=max((version - one.version for one in episodes), default=0),
         trained_tokens=_trained_tokens(batch),
         refused=trained.refused if trained else "",
-        algorithm=batch.metrics,
+        algorithm={**batch.metrics, **(trained.told if trained else {})},
     )
 
 

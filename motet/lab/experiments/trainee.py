@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import tinker
@@ -37,6 +37,7 @@ class Trained:
     waiting: float
     publishing: float
     refused: str = ""  # why the server took no step
+    told: dict[str, float] = field(default_factory=dict)  # by a custom loss, of itself
 
     def after(self, seconds: Seconds) -> Seconds:
         """The step's times, with these."""
@@ -104,6 +105,7 @@ class Trainee:
             waiting=waiting,
             publishing=max(0.0, time.monotonic() - stepped.at),
             refused=stepped.refused,
+            told={} if batch.custom is None else _own(output.metrics),
         )
 
     @property
@@ -143,8 +145,15 @@ async def _stepped(stepping: Awaitable[tinker.types.OptimStepResponse]) -> Stepp
 
 
 def metric(metrics: Mapping[str, float], name: str) -> float | None:
-    """A metric by its name, whatever its reduction (`name:sum`, `name:mean`); None where it is not told."""
+    """A metric by its name, else whatever its reduction (`name:sum`, `name:mean`); None where it is not told."""
+    if name in metrics:
+        return metrics[name]
     return next((value for key, value in metrics.items() if key.partition(":")[0] == name), None)
+
+
+def _own(metrics: Mapping[str, float]) -> dict[str, float]:
+    """What a custom loss said; the server's own metrics carry their reduction in their names."""
+    return {key: float(value) for key, value in metrics.items() if ":" not in key and key != "loss"}
 
 
 def _mismatch(batch: Batch, output: tinker.ForwardBackwardOutput) -> list[float]:

@@ -86,6 +86,10 @@ def test_supervised_learning_raises_the_likelihood_of_what_was_never_seen(folder
 def test_preferences_are_followed_where_they_were_never_told(folder: Path, name: str) -> None:
     measured = held_out(folder / name)
     assert measured["start"] == 0.0 and measured["end"] == 1.0
+    steps = [json.loads(line) for line in (folder / name / "metrics.jsonl").read_text().splitlines()]
+    (first, *_, last) = [step for step in steps if step["kind"] == "step"]
+    known = {"dpo": {"margin", "ordered"}, "kto": {"reference", "liking_good", "liking_bad"}}[name]
+    assert known == set(last["algorithm"]) and last["loss"] < first["loss"]
 
 
 def test_the_stream_was_stale_and_said_so(folder: Path) -> None:
