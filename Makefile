@@ -14,7 +14,7 @@ demo: .venv/ready  ## four RL experiments side by side on the default base model
 	$(BIN)/motet run examples/demo.toml
 
 test: .venv/ready
-	$(BIN)/python -m pytest -q -m "not long"
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile -m "not long"
 
 test-long: .venv/ready
 	$(BIN)/python -m pytest -q -m long --timeout=3600
