@@ -67,6 +67,12 @@ def test_calls_that_never_parse_are_found_whatever_the_environment_makes_of_them
     assert found(*CALM, step(8, calls=9, torn_calls=3))[-1].findings == []
 
 
+def test_a_step_that_a_correction_left_nothing_of_is_found_and_one_without_a_signal_only_once() -> None:
+    assert [one.name for one in found(*CALM, step(8, trained_tokens=0, loss=None))[-1].findings] == ["nothing-trained"]
+    silent = step(8, trained_tokens=0, loss=None, groups_left_out=2)
+    assert [one.name for one in found(*CALM, silent)[-1].findings] == ["no-signal"]
+
+
 def test_every_check_is_tested_here() -> None:
     assert set(NAMES) == {*WRONG, "reward-still"}
 

@@ -43,6 +43,7 @@ class Scorers:
     current: Scorer  # the newest published version of the run, as the sampler sees it
     trainer: Scorer  # the same weights, as the trainer sees them
     version: int  # of the newest: trajectories of an older one are stale
+    temperature: float = 1.0  # that episodes are sampled at; log-probabilities of scorers are always those at 1
     teacher: Scorer | None = None  # of a distillation
     teacher_prefix: Sequence[int] = ()  # tokens that only the teacher reads
 

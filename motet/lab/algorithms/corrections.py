@@ -5,8 +5,13 @@ Two reasons why the policy that is trained is not the one that wrote, measured a
     staleness_t = log p_now(o_t) - log q(o_t)         the newest version against the one that wrote, both as sampled
     mismatch_t  = log p_trainer(o_t) - log p_now(o_t) trainer against sampler, at the same weights
 
-With w_t = exp(staleness_t), or with the trainer as the reference w_t = exp(staleness_t + mismatch_t); by sequence
-w = exp(mean of its logarithm over the sequence), the geometric mean, as in GSPO (arXiv:2507.18071):
+Both compare what was sampled at the experiment's temperature with what is trained, which is always at 1: where the
+temperature is another one, p_now is asked for also of what is fresh, so that mismatch stays what it says, and the first
+difference holds what the temperature did; a correction takes that out too.
+
+With w_t = exp(staleness_t), or with the trainer as the reference w_t = exp(staleness_t + mismatch_t); by `sequence`
+w = prod_t w_t, the weight of the whole episode; `geometric` w = (prod_t w_t)^(1/|o|), which does not grow with length
+(as in GSPO, arXiv:2507.18071):
 
     truncate:  w <- min(w, cap)                       (truncated importance sampling: Ionides 2008; Espeholt et al.
                                                        2018, IMPALA, arXiv:1802.01561; Yao et al. 2025 for LLMs)
@@ -29,7 +34,7 @@ from motet.lab.algorithms.base import Array, Scorers
 from motet.lab.envs.protocol import Trajectory
 
 Correction = Literal["none", "truncate", "mask"]
-Level = Literal["token", "sequence"]
+Level = Literal["token", "sequence", "geometric"]
 Reference = Literal["sampler", "trainer"]
 
 
@@ -60,7 +65,7 @@ async def _see(one: Trajectory, scorers: Scorers, correction: Correction, by: Re
     mask = np.asarray(one.mask, np.float64)
     written = np.asarray(one.logprobs, np.float64)
     present = written
-    if one.version != scorers.version:
+    if one.version != scorers.version or scorers.temperature != 1.0:
         present = mask * np.asarray(await scorers.current.logprobs(one.tokens))
     reference = written if correction == "none" else present
     if correction != "none" and by == "trainer":
@@ -73,8 +78,9 @@ def weights(seen: Seen, correction: Correction, level: Level, cap: float) -> Arr
     if correction == "none":
         return np.ones_like(seen.mask)
     drift = seen.reference - seen.written
-    if level == "sequence":
-        drift = np.full_like(drift, drift.sum() / max(seen.mask.sum(), 1.0))
+    if level != "token":
+        count = max(seen.mask.sum(), 1.0) if level == "geometric" else 1.0
+        drift = np.full_like(drift, drift.sum() / count)
     weight = np.exp(np.minimum(drift, 50.0))
     if correction == "truncate":
         return np.minimum(weight, cap)

@@ -5,11 +5,13 @@ episodes.
     p(l) = 0 up to L - C,   (L - C - l) / C up to L,   -1 beyond
 
 Yu et al. 2025, arXiv:2503.14476, equations 8 to 13. Dynamic sampling: groups whose rewards are all equal are left
-out, and the loop plays others in their place, up to `resample` times the step's problems in all.
+out, and the loop plays others in their place, up to `resample` times the step's problems in all. The mean is over the
+groups that stay; where too few did, others stand for the missing ones, so that these do not get a louder voice.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Literal
 
@@ -32,6 +34,16 @@ class Dapo(Clipped):
 
     def most_groups(self, problems: int) -> int:
         return int(self.resample * problems)
+
+    def teaches(self, group: Group) -> bool:
+        """Do its rewards differ? A penalty alone is no signal here."""
+        return len(set(self.rewards(group))) > 1
+
+    def heard(self, material: Sequence[Group]) -> Sequence[Group]:
+        taught = [group for group in material if self.teaches(group)]
+        silent = [group for group in material if not self.teaches(group)]
+        wanted = math.ceil(len(material) / self.resample)  # at least: no more than `most_groups` were played
+        return [*taught, *silent[: max(wanted - len(taught), 0)]]
 
     def rewards(self, group: Group) -> list[float]:
         return [one.reward + self._price(one.written_count) for one in group.trajectories]

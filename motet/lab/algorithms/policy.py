@@ -1,22 +1,22 @@
 """What all policy-gradient algorithms share: groups of episodes in, weighted tokens out.
 
-    L = - sum_i sum_t  n_i  w_it  f(rho_it, A_it),     A_it = A_i - kl (log q(o_it) - log p_base(o_it))
+    L = - sum_i sum_t  n_i  w_it  f(rho_it, A_it),     A_it = A_i - sum_j weight_j d_jt
 
-A_i is the algorithm's own (`advantages`), f the loss of the API (clipped or not), w the correction for off-policy
-data (see `corrections`), n_i the normaliser: 1/M over tokens (M written in the step, as in DAPO, arXiv:2503.14476),
-1/(N |o_i|) over N episodes (as GRPO was published), or 1/(N L) with a constant L (Dr. GRPO, arXiv:2503.20783). The
-trainer sums, so n is divided in here, and one learning rate serves batches of any size.
+A_i is the algorithm's own (`advantages`), d_jt what another model thinks of a token (see `judging`; the base model's
+opinion with weight `kl` is the penalty), f the loss of the API (clipped or not), w the correction for off-policy data
+(see `corrections`), n_i the normaliser: 1/M over tokens (M written in the step, as in DAPO, arXiv:2503.14476), 1/(N
+|o_i|) over N episodes (as GRPO was published), or 1/(N L) with a constant L (Dr. GRPO, arXiv:2503.20783). The trainer
+sums, so n is divided in here, and one learning rate serves batches of any size.
 
 A group whose rewards are all equal has no gradient of its own: it is left out and counted, but counts in M and N, so
 that the few groups that still differ late in training do not get a louder voice (AdamW remembers the earlier steps).
-The penalty's estimator is k1 of Schulman, "Approximating KL Divergence" (2020), in the reward; k3 is reported beside
-it.
+An episode without any advantage costs no pass; a step without one is none.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -25,9 +25,11 @@ import tinker
 from pydantic import Field
 from tinker.types import LossFnType
 
+from motet.lab.algorithms import judging
 from motet.lab.algorithms.base import AlgorithmSettings, Array, Batch, Lesson, Scorers
 from motet.lab.algorithms.corrections import Correction, Level, Reference, Seen, see, told, weights
 from motet.lab.algorithms.datums import policy_datum
+from motet.lab.algorithms.judging import Judge
 from motet.lab.envs.protocol import Group, Trajectory
 
 Average = Literal["tokens", "episodes", "constant"]
@@ -72,6 +74,14 @@ class PolicyGradient(AlgorithmSettings):
         """From the rewards of every group's members to their advantages, not yet normalised."""
         raise NotImplementedError
 
+    def judges(self, scorers: Scorers) -> list[Judge]:
+        """Whose opinions of each token count."""
+        return [Judge("kl_base", self.kl, scorers.base)] if self.kl > 0 else []
+
+    def heard(self, material: Sequence[Group]) -> Sequence[Group]:
+        """The groups that the mean is taken over."""
+        return material
+
     # -- what they share ----------------------------------------------------------------------------------------
 
     def teaches(self, group: Group) -> bool:
@@ -80,62 +90,72 @@ class PolicyGradient(AlgorithmSettings):
 
     async def batch(self, material: Sequence[Group], scorers: Scorers) -> Batch:
         """The datums of one step."""
-        graded = self._graded(material)
+        judges = self.judges(scorers)
+        groups = self._graded(material, bool(judges))
+        graded, counts = [one for group in groups for one in group], self._counts(material)
         seen = await see([one.trajectory for one in graded], scorers, self.correction, self.reference)
-        penalties = await asyncio.gather(*(self._penalty(one, scorers) for one in seen))
+        drifts = [await asyncio.gather(*(judge.drift(one) for one in seen)) for judge in judges]
         corrections = [weights(one, self.correction, self.correction_level, self.correction_cap) for one in seen]
-        episodes = [one for group in material for one in group.trajectories]
         lessons = []
-        for grade, one, penalty, weight in zip(graded, seen, penalties, corrections, strict=True):
-            advantages = one.mask * weight * (grade.advantage - penalty) / self._normaliser(one.trajectory, episodes)
-            datum = policy_datum(one.trajectory.tokens, one.reference, advantages)
-            lessons.append(Lesson(self._finished(datum, one), one.present[1:]))
-        metrics = {**told(seen, corrections, scorers.version), **self._told_penalty(seen, penalties)}
-        left_out = sum(not self.teaches(group) for group in material)
-        return Batch(lessons, self.api_loss, self.api_config, left_out, metrics=metrics)
+        for place, (grade, one, weight) in enumerate(zip(graded, seen, corrections, strict=True)):
+            opinions = sum(judge.weight * own[place] for judge, own in zip(judges, drifts, strict=True))
+            advantages = one.mask * weight * (grade.advantage - opinions) / counts.of(one.trajectory)
+            if advantages[1:].any():
+                datum = policy_datum(one.trajectory.tokens, one.reference, advantages)
+                lessons.append(Lesson(self._finished(datum, one), one.present[1:]))
+        metrics = told(seen, corrections, scorers.version)
+        for judge, own in zip(judges, drifts, strict=True):
+            metrics |= judging.told(judge.name, seen, own)
+        return Batch(lessons, self.api_loss, self.api_config, len(material) - len(groups), metrics=metrics)
 
-    def _graded(self, material: Sequence[Group]) -> list[Graded]:
-        """Every episode of a group that teaches, with its advantage."""
+    def _graded(self, material: Sequence[Group], judged: bool) -> list[list[Graded]]:
+        """The groups that have a gradient, from their rewards or because somebody judges each token."""
         computed = self.advantages([self.rewards(group) for group in material])
         return [
-            Graded(one, advantage)
+            [Graded(one, advantage) for one, advantage in zip(group.trajectories, own, strict=True)]
             for group, own in zip(material, computed, strict=True)
-            if self.teaches(group)
-            for one, advantage in zip(group.trajectories, own, strict=True)
+            if self.teaches(group) and (judged or any(own))
         ]
 
-    def _normaliser(self, one: Trajectory, episodes: Sequence[Trajectory]) -> float:
-        if self.average == "tokens":
-            return float(max(sum(other.written_count for other in episodes), 1))
-        if self.average == "episodes":
-            return float(len(episodes) * max(one.written_count, 1))
-        return float(len(episodes) * self.length)
-
-    async def _penalty(self, one: Seen, scorers: Scorers) -> Array:
-        """kl (log q - log p_base) of each token."""
-        if self.kl == 0:
-            return np.zeros_like(one.mask)
-        base = np.asarray(await scorers.base.logprobs(one.trajectory.tokens))
-        return self.kl * one.mask * (one.written - base)
-
-    def _told_penalty(self, seen: Sequence[Seen], penalties: Sequence[Array]) -> dict[str, float]:
-        if self.kl == 0 or not seen:
-            return {}
-        drift = np.concatenate([p[one.mask > 0] for one, p in zip(seen, penalties, strict=True)]) / self.kl
-        k3 = np.expm1(-drift) + drift
-        return {"kl_base": float(drift.mean()), "kl_base_k3": float(k3.mean())} if drift.size else {}
+    def _counts(self, material: Sequence[Group]) -> Counts:
+        episodes = [one for group in self.heard(material) for one in group.trajectories]
+        return Counts(self.average, len(episodes), sum(one.written_count for one in episodes), self.length)
 
     def _finished(self, datum: tinker.Datum, one: Seen) -> tinker.Datum:
         """Room for what a loss wants beside log-probabilities and advantages."""
         return datum
 
 
+@dataclass(frozen=True)
+class Counts:
+    """What the mean is taken over."""
+
+    average: Average
+    episodes: int
+    tokens: int  # written in all
+    length: int
+
+    def of(self, one: Trajectory) -> float:
+        """1 / n of an episode."""
+        if self.average == "tokens":
+            return float(max(self.tokens, 1))
+        return float(self.episodes * (max(one.written_count, 1) if self.average == "episodes" else self.length))
+
+
 def centred(rewards: Sequence[float]) -> Array:
-    """Each less the mean of all."""
+    """Each less the mean of all; exactly 0 where they are equal, whatever rounding says of their mean."""
     values = np.asarray(rewards, np.float64)
-    return values - values.mean() if values.size else values
+    return values - values.mean() if len(set(rewards)) > 1 else np.zeros_like(values)
 
 
 def whitened(rewards: Sequence[float]) -> list[float]:
     """The same in units of their deviation."""
-    return list((centred(rewards) / (np.std(rewards) + 1e-6)).tolist())
+    return list((centred(rewards) / (np.std(rewards) + 1e-6)).tolist()) if len(rewards) else []
+
+
+def over_the_step(
+    groups: Sequence[Sequence[float]], made: Callable[[Sequence[float]], Iterable[float]]
+) -> list[list[float]]:
+    """Advantages that are `made` of all rewards of a step at once, group by group again."""
+    given = iter(made([reward for rewards in groups for reward in rewards]))
+    return [[float(next(given)) for _ in rewards] for rewards in groups]

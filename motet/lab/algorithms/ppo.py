@@ -11,9 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-import numpy as np
-
 from motet.lab.algorithms.clipping import Clipped
+from motet.lab.algorithms.policy import over_the_step, whitened
 from motet.lab.envs.protocol import Group
 
 
@@ -27,6 +26,4 @@ class Ppo(Clipped):
         return True
 
     def advantages(self, groups: Sequence[Sequence[float]]) -> list[list[float]]:
-        everything = np.asarray([reward for rewards in groups for reward in rewards])
-        mean, deviation = everything.mean(), everything.std() + 1e-6
-        return [[float((reward - mean) / deviation) for reward in rewards] for rewards in groups]
+        return over_the_step(groups, whitened)

@@ -10,9 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-import numpy as np
-
-from motet.lab.algorithms.policy import PolicyGradient
+from motet.lab.algorithms.policy import PolicyGradient, centred, over_the_step
 from motet.lab.envs.protocol import Group
 
 
@@ -27,6 +25,4 @@ class Reinforce(PolicyGradient):
         return True
 
     def advantages(self, groups: Sequence[Sequence[float]]) -> list[list[float]]:
-        everything = [reward for rewards in groups for reward in rewards]
-        baseline = float(np.mean(everything)) if self.baseline == "step" and everything else 0.0
-        return [[reward - baseline for reward in rewards] for rewards in groups]
+        return over_the_step(groups, centred) if self.baseline == "step" else [list(rewards) for rewards in groups]

@@ -1,51 +1,85 @@
 """Self-distillation from a demonstration: the teacher is the student itself, shown how it is done.
 
-    A_it = weight (log p(o_it | hint, o_i<t) - log q(o_it)),     f = rho A (importance sampling)
+    A_it = weight (log p(o_it | hint, o_i<t) - log p_now(o_it | o_i<t)),     f = rho A (importance sampling)
 
 The student answers from the prompt alone; the same weights, or the base model's, with the demonstration in their
 context judge every token. What is learned is the difference that the demonstration makes, on the student's own words,
 so that less is forgotten than by imitation: Shenfeld et al. 2026, "Self-Distillation Enables Continual Learning",
 arXiv:2601.19897. Episodes without a hint teach nothing.
+
+`demonstrated` and `taught` do the same for answers that were not written in an environment, such as those that
+somebody has corrected.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 from pydantic import Field
 
-from motet.lab.algorithms.base import AlgorithmSettings, Array, Batch, Lesson, Scorer, Scorers
+from motet.chat.template import Chat, Message
+from motet.lab.algorithms.base import Lesson, Scorer, Scorers
 from motet.lab.algorithms.datums import policy_datum
-from motet.lab.envs.protocol import Group, Trajectory
+from motet.lab.algorithms.judging import Judge, as_it_was, opinion
+from motet.lab.algorithms.policy import PolicyGradient
+from motet.lab.envs.protocol import Group
 
 
-class SelfDistillation(AlgorithmSettings):
+class SelfDistillation(PolicyGradient):
     """Settings of self-distillation and the algorithm itself."""
 
     name: Literal["self_distillation"]
     judge: Literal["current", "base"] = "current"
     weight: float = Field(default=1.0, gt=0)
 
-    async def batch(self, material: Sequence[Group], scorers: Scorers) -> Batch:
-        shown = [one for group in material for one in group.trajectories if one.hint]
+    def teaches(self, group: Group) -> bool:
+        """Is there something to be shown? The episodes of a group begin alike, with the same hint."""
+        return self.kl > 0 or any(one.hint for one in group.trajectories)
+
+    def advantages(self, groups: Sequence[Sequence[float]]) -> list[list[float]]:
+        return [[0.0] * len(rewards) for rewards in groups]
+
+    def judges(self, scorers: Scorers) -> list[Judge]:
         judge = scorers.current if self.judge == "current" else scorers.base
-        gains = await asyncio.gather(*(hinted_gains(one, judge) for one in shown))
-        total = max(sum(one.written_count for one in shown), 1)
-        lessons = [
-            Lesson(policy_datum(one.tokens, np.asarray(one.logprobs), self.weight * gain / total))
-            for one, gain in zip(shown, gains, strict=True)
-        ]
-        apart = -sum(float(gain.sum()) for gain in gains) / total
-        left_out = sum(not any(one.hint for one in group.trajectories) for group in material)
-        return Batch(lessons, "importance_sampling", left_out=left_out, metrics={"reverse_kl": apart})
+        shown = Judge("reverse_kl", self.weight, judge, lambda one: one.hint or as_it_was(one))
+        return [*super().judges(scorers), shown]
 
 
-async def hinted_gains(one: Trajectory, judge: Scorer) -> Array:
-    """log p(token | hint) - log q of each token that was written, 0 of what was read; T."""
-    after = len(one.turns[0].read)
-    scored = await judge.logprobs([*one.hint, *one.tokens[after:]])
-    known = np.concatenate([np.zeros(after), np.asarray(scored[len(one.hint) :])])
-    return np.asarray(one.mask, np.float64) * (known - np.asarray(one.logprobs))
+@dataclass(frozen=True)
+class Answer:
+    """What a policy wrote after a prompt, and the tokens that a judge reads in the prompt's place."""
+
+    prompt: Sequence[int]
+    written: Sequence[int]
+    logprobs: Sequence[float]  # of the policy, one a token written
+    hint: Sequence[int]
+
+
+def demonstrated(chat: Chat, messages: Sequence[Message], demonstration: str) -> list[int]:
+    """The prompt as a judge reads it: the last message, a user's, followed by how an answer may look. (The wording is
+    that of Shenfeld et al. 2026, section 3.)"""
+    *before, last = messages
+    shown = (
+        f"{last['content']}\n\nThis is an example for a response to the question:\n{demonstration}\n\n"
+        "Now answer with a response of your own, including the thinking process."
+    )
+    return chat.prompt([*before, {**last, "content": shown}])
+
+
+async def taught(answers: Sequence[Answer], judge: Scorer, weight: float = 1.0) -> list[Lesson]:
+    """A lesson of each answer, for the loss `importance_sampling`; the mean is over all tokens that were written."""
+    tokens = [[*one.prompt, *one.written] for one in answers]
+    opinions = await asyncio.gather(
+        *(opinion(judge, own, len(one.prompt), one.hint) for one, own in zip(answers, tokens, strict=True))
+    )
+    total = max(sum(len(one.written) for one in answers), 1)
+    lessons = []
+    for one, own, given in zip(answers, tokens, opinions, strict=True):
+        read = np.zeros(len(one.prompt))
+        logprobs = np.concatenate([read, np.asarray(one.logprobs, np.float64)])
+        lessons.append(Lesson(policy_datum(own, logprobs, weight * (given - logprobs) / total)))
+    return lessons

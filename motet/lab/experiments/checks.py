@@ -91,8 +91,8 @@ def reward_stands_still(steps: Sequence[StepMetrics]) -> str | None:
 
 
 def nothing_trained(steps: Sequence[StepMetrics]) -> str | None:
-    now = steps[-1]
-    return "the loss mask is empty: no token had a weight" if now.loss is not None and now.trained_tokens == 0 else None
+    empty = steps[-1].trained_tokens == 0 and nothing_differs(steps) is None
+    return "the loss mask is empty: no token had a weight" if empty else None
 
 
 def lanes_disagree(steps: Sequence[StepMetrics]) -> str | None:
@@ -118,7 +118,7 @@ CHECKS = (
     Check("empty", empty_completions, "look at the chat template and the stop strings with `motet show`"),
     Check("entropy-collapse", entropy_collapses, "lower learning_rate, add kl, or raise clip_high"),
     Check("reward-still", reward_stands_still, "look at rollouts with `motet show`; the problems may be too hard"),
-    Check("nothing-trained", nothing_trained, "look at the mask: every token was read, none written"),
+    Check("nothing-trained", nothing_trained, "look at the mask: were all tokens read, none written? or raise correction_cap"),
     Check("mismatch", lanes_disagree, 'set reference = "trainer" and correction = "truncate"'),
     Check("stale", too_stale, 'lower max_staleness, or set correction = "truncate"'),
 )

@@ -76,6 +76,7 @@ class Trainee:
             current=SamplingScorer(client),
             trainer=TrainerScorer(self._client),
             version=self.version,
+            temperature=self._experiment.temperature,
             teacher=None if self._teacher is None else self._teacher.scorer,
             teacher_prefix=() if self._teacher is None else self._teacher.prefix,
         )

@@ -120,7 +120,7 @@ def test_reinforce_has_one_baseline_and_keeps_groups_that_agree() -> None:
     assert batch.left_out == 0
     assert advantage_of_each(batch) == pytest.approx([0.25 / 16, -0.75 / 16, 0.25 / 16, 0.25 / 16])
     bare = batch_of(Reinforce(name="reinforce", baseline="none"), [MIXED, FLAT])
-    assert advantage_of_each(bare) == pytest.approx([1 / 16, 0, 1 / 16, 1 / 16])
+    assert advantage_of_each(bare) == pytest.approx([1 / 16] * 3)  # an episode that earned nothing costs no pass
 
 
 def test_ppo_whitens_over_the_step() -> None:
@@ -136,6 +136,15 @@ def test_dapo_clips_higher_and_prices_length() -> None:
     lengths = [Group(0, [episode(1.0, words=n) for n in (2, 4, 5, 9)])]  # one more is written after the result
     assert algorithm.rewards(lengths[0]) == [1.0, 0.5, 0.0, 0.0]
     assert (algorithm.most_groups(8), algorithm.teaches(FLAT), algorithm.teaches(MIXED)) == (16, False, True)
+    assert not Dapo(name="dapo", kl=0.1).teaches(FLAT)  # a penalty is no reason to keep a group
+
+
+def test_dapo_takes_its_mean_over_the_groups_that_stay() -> None:
+    dapo = Dapo(name="dapo")
+    replaced = advantage_of_each(batch_of(dapo, [FLAT, MIXED, MIXED, FLAT]))  # two were wanted
+    assert replaced == pytest.approx([1 / 16, -1 / 16] * 2, rel=1e-4)
+    in_vain = advantage_of_each(batch_of(dapo, [FLAT, MIXED, FLAT, FLAT]))  # there was no second one
+    assert in_vain == pytest.approx([1 / 16, -1 / 16], rel=1e-4)
 
 
 def test_cispo_bounds_the_weight() -> None:
@@ -160,6 +169,14 @@ def test_the_penalty_takes_what_a_token_left_the_base_model_by() -> None:
     assert batch_of(Grpo(kl=0.1), [FLAT], scorers(base=-1.5)).left_out == 0  # there is something to teach
 
 
+@pytest.mark.parametrize("algorithm", [Grpo(), Rloo(name="rloo"), Reinforce(name="reinforce"), Ppo(name="ppo")])
+def test_a_step_whose_rewards_are_all_equal_has_nothing_to_teach(algorithm: AlgorithmSettings) -> None:
+    """0.1 three times has a mean that is not 0.1: what rounding leaves is no advantage, and would be a whole step of
+    AdamW, which knows no size."""
+    batch = batch_of(algorithm, [Group(0, [episode(0.1)] * 3), Group(1, [episode(0.1)] * 3)])
+    assert (batch.lessons, batch.left_out) == ([], 2)
+
+
 STALE = Group(0, [episode(1.0, words=1, version=0), episode(0.0, words=1, version=1)])  # writes at -1 and -2
 
 
@@ -169,8 +186,8 @@ STALE = Group(0, [episode(1.0, words=1, version=0), episode(0.0, words=1, versio
         ({"correction": "none"}, (1.0, 1.0)),
         ({"correction": "truncate", "correction_cap": 1.5}, (math.exp(-0.5), 1.5)),  # exp(-1.5 + 1), exp(-1.5 + 2)
         ({"correction": "truncate", "correction_cap": 9.0}, (math.exp(-0.5), math.exp(0.5))),
-        ({"correction": "mask", "correction_cap": 1.5}, (0.0, 0.0)),
-        ({"correction": "truncate", "correction_level": "sequence"}, (1.0, 1.0)),  # exp((-0.5 + 0.5) / 2)
+        ({"correction": "mask", "correction_cap": 1.7}, (math.exp(-0.5), math.exp(0.5))),
+        ({"correction": "truncate", "correction_level": "sequence"}, (1.0, 1.0)),  # exp(-0.5 + 0.5)
     ],
 )
 def test_corrections_of_a_stale_episode(settings: dict[str, Any], weights: tuple[float, float]) -> None:
@@ -184,6 +201,51 @@ def test_corrections_of_a_stale_episode(settings: dict[str, Any], weights: tuple
     assert batch.metrics["stale_episodes"] == 1 and batch.metrics["staleness_versions"] == 1
     assert batch.metrics["staleness_mean"] == pytest.approx(0.5)
     assert len(by.current.asked) == 1  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("settings", "weights"),
+    [
+        # the version that wrote gave -1 (three times) and -2, the newest gives -1.2: together it goes up by 0.2
+        ({"correction": "truncate"}, (math.exp(-0.2), 2.0)),
+        ({"correction": "mask"}, (math.exp(-0.2), 0.0)),
+        ({"correction": "truncate", "correction_level": "sequence"}, (math.exp(0.2), math.exp(0.2))),
+        ({"correction": "truncate", "correction_level": "sequence", "correction_cap": 1.1}, (1.1, 1.1)),
+        ({"correction": "mask", "correction_level": "sequence", "correction_cap": 1.1}, None),
+        ({"correction": "truncate", "correction_level": "geometric"}, (math.exp(0.05), math.exp(0.05))),
+        ({"correction": "mask", "correction_level": "geometric", "correction_cap": 1.1}, (math.exp(0.05),) * 2),
+    ],
+)
+def test_truncating_and_masking_by_token_and_by_sequence(
+    settings: dict[str, Any], weights: tuple[float, float] | None
+) -> None:
+    stale = Group(0, [episode(1.0, words=3, version=0), episode(0.0, words=3)])
+    batch = batch_of(Grpo(divide_by_std=False, **settings), [stale], scorers(current=-1.2))
+    if weights is None:  # what is masked wholly costs no pass
+        assert len(batch.lessons) == 1 and batch.metrics["correction_masked"] == 0.5
+        return
+    first, last = 0.5 / 8 * weights[0], 0.5 / 8 * weights[1]
+    assert values(batch)[0] == pytest.approx([0, first, first, first, 0, last])
+
+
+def test_at_another_temperature_what_is_fresh_is_looked_at_too() -> None:
+    """The sampler tells log-probabilities at the temperature, scorers and trainer at 1: one is no mismatch of the
+    others, and an importance weight between them takes it out."""
+    fresh, by = Group(0, [episode(1.0, words=1), episode(0.0, words=1)]), scorers(current=-1.5, temperature=0.7)
+    plain, corrected = (
+        batch_of(Grpo(divide_by_std=False, correction=how), [fresh], by) for how in ("none", "truncate")
+    )
+    for batch in (plain, corrected):
+        assert [one.present.tolist() for one in batch.lessons if one.present is not None] == [[0, -1.5, 0, -1.5]] * 2
+        assert batch.metrics["stale_episodes"] == 0 and "staleness_mean" not in batch.metrics
+    assert values(plain, "logprobs")[0] == [0, -1, 0, -2] and values(plain)[0] == [0, 0.125, 0, 0.125]
+    assert values(corrected, "logprobs")[0] == [0, -1.5, 0, -1.5]
+    assert values(corrected)[0] == pytest.approx([0, 0.125 * math.exp(-0.5), 0, 0.125 * math.exp(0.5)])
+
+
+def test_the_penalty_is_on_the_newest_version_not_on_the_one_that_wrote() -> None:
+    batch = batch_of(Grpo(divide_by_std=False, kl=0.1), [STALE], scorers(base=-1.7, current=-1.5))
+    assert values(batch)[0] == pytest.approx([0, (0.5 - 0.02) / 4, 0, (0.5 - 0.02) / 4])
 
 
 def test_with_the_trainer_as_reference_the_mismatch_is_corrected_too() -> None:
@@ -212,7 +274,7 @@ def torch_loss(batch: Batch, logprobs: list[list[float]]) -> tuple[float, list[l
     loss, metrics = batch.custom(batch.data, wanted)
     assert isinstance(loss, torch.Tensor)
     loss.backward()  # type: ignore[no-untyped-call]
-    return float(loss), [one.grad.tolist() for one in wanted if one.grad is not None], metrics
+    return float(loss.detach()), [one.grad.tolist() for one in wanted if one.grad is not None], metrics
 
 
 def test_dpo_by_hand() -> None:
@@ -249,7 +311,9 @@ def test_distillation_follows_the_teacher() -> None:
 
 def test_self_distillation_judges_by_itself_with_the_hint_in_place_of_the_prompt() -> None:
     by = scorers(current=-0.5)
-    group = Group(0, [episode(0.0, words=1, hint=[70, 71, 72]), episode(0.0, words=1)])
-    batch = batch_of(SelfDistillation(name="self_distillation"), [group], by)
+    told, untold = Group(0, [episode(0.0, words=1, hint=[70, 71, 72])]), Group(1, [episode(0.0, words=1)])
+    batch = batch_of(SelfDistillation(name="self_distillation"), [told, untold], by)
     assert by.current.asked == [[70, 71, 72, 20, 30, 40]]  # type: ignore[attr-defined]
-    assert values(batch) == [pytest.approx([0, 0.5 / 2, 0, 1.5 / 2])]
+    assert values(batch) == [pytest.approx([0, 0.5 / 4, 0, 1.5 / 4])]
+    assert batch.left_out == 1
+    assert batch.metrics["reverse_kl"] == pytest.approx(-(0.5 + 1.5) / 2)
