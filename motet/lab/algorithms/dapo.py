@@ -36,8 +36,8 @@ class Dapo(Clipped):
         return int(self.resample * problems)
 
     def teaches(self, group: Group) -> bool:
-        """Do its rewards differ? A penalty alone is no signal here."""
-        return len(set(self.rewards(group))) > 1
+        """Do its rewards differ, before any price (equation 11)? A penalty alone is no signal either."""
+        return len(set(group.rewards)) > 1
 
     def heard(self, material: Sequence[Group]) -> Sequence[Group]:
         taught = [group for group in material if self.teaches(group)]

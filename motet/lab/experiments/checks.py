@@ -118,7 +118,7 @@ CHECKS = (
     Check("empty", empty_completions, "look at the chat template and the stop strings with `motet show`"),
     Check("entropy-collapse", entropy_collapses, "lower learning_rate, add kl, or raise clip_high"),
     Check("reward-still", reward_stands_still, "look at rollouts with `motet show`; the problems may be too hard"),
-    Check("nothing-trained", nothing_trained, "look at the mask: were all tokens read, none written? or raise correction_cap"),
+    Check("nothing-trained", nothing_trained, "look at the mask, or raise correction_cap"),
     Check("mismatch", lanes_disagree, 'set reference = "trainer" and correction = "truncate"'),
     Check("stale", too_stale, 'lower max_staleness, or set correction = "truncate"'),
 )
