@@ -14,6 +14,8 @@ from typing import Any
 from motet.chat.template import Message
 
 MOST_CALLS = 32  # in one turn
+MOST_STARTS = 64  # brackets that lead nowhere, before the rest of a turn is taken for words
+DEEPEST = "[" * 32
 
 
 @dataclass(frozen=True)
@@ -40,12 +42,14 @@ def read_calls(text: str) -> list[ToolCall]:
 
 def _objects(text: str) -> Iterator[Any]:
     """JSON objects and lists of objects in a text, from left to right, the outermost ones."""
-    decoder, place = json.JSONDecoder(), 0
-    while (start := _next_start(text, place)) >= 0:
+    decoder, place, wasted = json.JSONDecoder(), 0, 0
+    while wasted < MOST_STARTS and (start := _next_start(text, place)) >= 0:
+        if text.startswith(DEEPEST, start):  # no call nests like that, and reading it would take long
+            return
         try:
             value, place = decoder.raw_decode(text, start)
         except (json.JSONDecodeError, RecursionError):
-            place = start + 1
+            place, wasted = start + 1, wasted + 1
         else:
             yield value
 

@@ -11,11 +11,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
-
-from transformers import PreTrainedTokenizerBase
+from typing import TYPE_CHECKING, Any
 
 from motet.errors import BadConfig
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
 
 Message = dict[str, Any]  # as chat templates take them: role, content, and for some tool_calls, name, tool_call_id
 _PLACE = "(motet: here the assistant's turn stands)"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -128,3 +129,12 @@ def test_without_a_template_it_is_lines(bare: PreTrainedTokenizerFast) -> None:
 )  # fmt: skip
 def test_calls_are_read(text: str, calls: list[ToolCall]) -> None:
     assert read_calls(text) == calls
+
+
+@pytest.mark.parametrize(
+    "text", ["[" * 200_000, '{"a":' * 50_000, '{"name' * 50_000, "[{" * 100_000, '[{"a": [' * 50_000]
+)
+def test_reading_calls_takes_no_time_whatever_was_written(piece: str) -> None:
+    began = time.process_time()
+    assert read_calls(piece * 50_000) == []
+    assert time.process_time() - began < 1.0

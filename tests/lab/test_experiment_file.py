@@ -147,7 +147,7 @@ def test_every_field_is_documented() -> None:
     fields |= {name for models in SECTIONS.values() for model in models.values() for name in model.model_fields}
     documented = {line.split("`")[1] for line in page.splitlines() if line.startswith("| `")}
     assert fields - documented == set()
-    assert documented - fields == set()
+    assert {name for name in documented - fields if "/" not in name} == set()  # those are files
 
 
 def test_every_finding_and_algorithm_is_documented() -> None:

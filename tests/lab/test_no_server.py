@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from motet.errors import BadConfig, EngineFault
 from motet.lab.experiments.door import choose_model
-from motet.lab.experiments.server import background_server, check_server
+from motet.lab.experiments.server import background_server, check_server, forget_server
 from motet.lab.experiments.sweep import run_file
 
 
@@ -54,6 +54,7 @@ def test_a_key_that_is_not_let_in_and_a_model_that_is_not_served(tmp_path: Path)
         with pytest.raises(BadConfig, match="there: pocket"):
             choose_model(address, "tml-right", "another")
         assert (tmp_path / "server").is_dir()
+    forget_server(tmp_path)  # its data stays until whoever started it has no more use for it
     assert [path.name for path in tmp_path.iterdir()] == ["server.log"]
 
 

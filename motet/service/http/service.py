@@ -83,7 +83,7 @@ class Service:
         self.usage = Usage()
         self.names = Names()
         self.naming = asyncio.Lock()  # one change of a name at a time
-        self.language = Language(engine.info.folder)
+        self.language = Language(lambda: engine.info.folder)
         self.links = Links(open_secret(settings.data_dir))
         self.promises = Promises(settings, self._forgotten, self._ended)
         self.desk = Desk(self, self.journal, self.promises, self._take_back)

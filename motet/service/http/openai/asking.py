@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from transformers import PreTrainedTokenizerBase
 
 from motet.chat.template import Chat
 from motet.chat.template import Message as ChatMessage
@@ -16,6 +15,9 @@ from motet.engine.types import IntArray, SamplingParams
 from motet.errors import BadRequest
 from motet.service.http.openai.names import Named
 from motet.service.wire import openai as wire
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
 
 ROLES = {"developer": "system"}
 

@@ -1,13 +1,18 @@
-"""The base model's tokenizer, as the HTTP process needs it: loaded once, when somebody first asks for words."""
+"""The base model's tokenizer, as the HTTP process needs it: loaded once, when somebody first asks for words.
+
+`transformers` brings torch into this process; so it, too, is imported only then.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-
-from transformers import AutoTokenizer, PreTrainedTokenizerBase
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from motet.chat.template import Chat
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
 
 UNFINISHED = "\ufffd"  # half a character decodes to this
 
@@ -15,7 +20,8 @@ UNFINISHED = "\ufffd"  # half a character decodes to this
 class Language:
     """Tokens and words."""
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: Callable[[], str]) -> None:
+        """folder: where the tokenizer lies, once the engine is there."""
         self._folder = folder
         self._loading = asyncio.Lock()
         self._chat: Chat | None = None
@@ -24,8 +30,14 @@ class Language:
         """The tokenizer with its chat template."""
         async with self._loading:
             if self._chat is None:
-                self._chat = Chat(await asyncio.to_thread(AutoTokenizer.from_pretrained, self._folder))
+                self._chat = await asyncio.to_thread(_load, self._folder())
         return self._chat
+
+
+def _load(folder: str) -> Chat:
+    from transformers import AutoTokenizer
+
+    return Chat(AutoTokenizer.from_pretrained(folder))
 
 
 class Words:

@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 import time
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 from uuid import uuid4
-
-from transformers import PreTrainedTokenizerBase
 
 from motet.chat.calls import read_calls
 from motet.engine.types import SampledSequence, SamplePart, SampleResult, TopLogprobs
 from motet.service.http.openai.asking import Question
 from motet.service.http.openai.language import Words
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
 
 Finish = Literal["stop", "length", "tool_calls"]
 CALLED = "<tool_call>"
