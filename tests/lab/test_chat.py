@@ -131,9 +131,7 @@ def test_calls_are_read(text: str, calls: list[ToolCall]) -> None:
     assert read_calls(text) == calls
 
 
-@pytest.mark.parametrize(
-    "text", ["[" * 200_000, '{"a":' * 50_000, '{"name' * 50_000, "[{" * 100_000, '[{"a": [' * 50_000]
-)
+@pytest.mark.parametrize("piece", ["[", '{"a":', '{"name', "[{", '[{"a": ['])
 def test_reading_calls_takes_no_time_whatever_was_written(piece: str) -> None:
     began = time.process_time()
     assert read_calls(piece * 50_000) == []
