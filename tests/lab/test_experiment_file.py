@@ -94,11 +94,29 @@ def test_another_environment_replaces_the_common_one() -> None:
         ({"learning_rate": 10**400}, "learning_rate: Input should be a"),
         ({"algorithm": {"clip": float("inf")}}, "clip: Input should be a finite number"),
         ({"seed": 2**63}, "seed: Input should be less than"),
+        ({"samples": 1}, "grpo compares the episodes of a problem: set samples to 2 or more, or choose reinforce"),
+        ({"algorithm": {"name": "dapo", "kl": 0.1}, "samples": 1}, "dapo compares"),
+        ({"algorithm": {"name": "sft"}}, r"sft learns from conversations of a file: add a section \[data\]"),
+        ({"data": {"path": "x"}}, r"grpo learns from episodes: leave \[data\] out, or choose sft, dpo or kto"),
+        ({"data": {"path": "x"}, "algorithm": {"name": "dpo"}, "mode": "async"}, "leave mode out"),
+        ({"algorithm": {"name": "self_distillation"}}, "set environment.hints = true for word_problems or gsm8k"),
+        ({"algorithm": {"name": "distillation"}}, "distillation: the base model teaches a fresh adapter nothing: set"),
+        ({"algorithm": {"name": "distillation", "teacher": "base"}}, "teacher: String should match pattern"),
+        ({"algorithm": {"name": "cispo", "weight_low": 5.0}}, "weight_low = 5.0 is above weight_high = 4.0"),
+        ({"algorithm": {"name": "dapo", "overlong": 8}}, "set overlong_buffer lower"),
     ],
 )
 def test_mistakes_are_told(table: dict[str, Any], told: str) -> None:
     with pytest.raises(BadConfig, match=told):
         parse(table, "file")
+
+
+def test_what_needs_no_company_is_taken() -> None:
+    for name in ("ppo", "reinforce", "distillation"):
+        more = {"teacher_prompt": "Be brief."} if name == "distillation" else {}
+        (one,) = parse({"samples": 1, "algorithm": {"name": name, **more}}, "file").experiments
+        assert one.samples == 1
+    parse({"samples": 1, "algorithm": {"kl": 0.1}}, "file")  # a penalty is something to learn
 
 
 def test_a_path_and_whole_numbers_are_taken() -> None:

@@ -44,8 +44,7 @@ class Scorers:
     trainer: Scorer  # the same weights, as the trainer sees them
     version: int  # of the newest: trajectories of an older one are stale
     temperature: float = 1.0  # that episodes are sampled at; log-probabilities of scorers are always those at 1
-    teacher: Scorer | None = None  # of a distillation
-    teacher_prefix: Sequence[int] = ()  # tokens that only the teacher reads
+    teacher: Scorer | None = None  # of a distillation; what only it reads, it reads by itself
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,6 +82,12 @@ class AlgorithmSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
     takes: ClassVar[Takes] = "episodes"
+    wants_hints: ClassVar[bool] = False  # learns from what an environment shows to a teacher
+
+    @property
+    def least_samples(self) -> int:
+        """How many episodes of a problem it needs to learn anything."""
+        return 1
 
     def teaches(self, group: Group) -> bool:
         """Has a group something to teach?"""

@@ -6,9 +6,9 @@ A as in GRPO. MiniMax 2025, MiniMax-M1, arXiv:2506.13585, equations 4 and 5.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 from tinker.types import LossFnType
 
 from motet.lab.algorithms.policy import PolicyGradient, whitened
@@ -20,6 +20,12 @@ class Cispo(PolicyGradient):
     name: Literal["cispo"]
     weight_low: float = Field(default=0.0, ge=0)  # the weight's bounds themselves, not their distance from 1
     weight_high: float = Field(default=4.0, gt=0)
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if self.weight_low > self.weight_high:
+            raise ValueError(f"weight_low = {self.weight_low} is above weight_high = {self.weight_high}")
+        return self
 
     @property
     def api_loss(self) -> LossFnType:

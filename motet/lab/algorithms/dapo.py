@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, Self
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from motet.lab.algorithms.clipping import Clipped
 from motet.lab.algorithms.policy import whitened
@@ -32,12 +32,25 @@ class Dapo(Clipped):
     overlong: int = Field(default=0, ge=0)  # L, tokens written; 0: no price
     overlong_buffer: int = Field(default=16, ge=1)  # C
 
+    @model_validator(mode="after")
+    def _priced(self) -> Self:
+        if 0 < self.overlong < self.overlong_buffer:
+            raise ValueError(
+                f"the price begins overlong_buffer = {self.overlong_buffer} tokens before overlong = {self.overlong}: "
+                "set overlong_buffer lower"
+            )
+        return self
+
     def most_groups(self, problems: int) -> int:
         return int(self.resample * problems)
 
     def teaches(self, group: Group) -> bool:
         """Do its rewards differ, before any price (equation 11)? A penalty alone is no signal either."""
         return len(set(group.rewards)) > 1
+
+    @property
+    def least_samples(self) -> int:
+        return 2
 
     def heard(self, material: Sequence[Group]) -> Sequence[Group]:
         taught = [group for group in material if self.teaches(group)]

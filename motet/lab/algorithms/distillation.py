@@ -12,33 +12,39 @@ told, not learned from.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from motet.lab.algorithms.base import Scorers
-from motet.lab.algorithms.judging import Judge, as_it_was
+from motet.lab.algorithms.judging import Judge
 from motet.lab.algorithms.policy import PolicyGradient
-from motet.lab.envs.protocol import Group
 
 
 class Distillation(PolicyGradient):
     """Settings of on-policy distillation and the algorithm itself."""
 
     name: Literal["distillation"]
-    teacher: str | None = None  # a tinker:// path of sampler weights; None: the base model
+    teacher: str | None = Field(default=None, pattern="^tinker://")  # sampler weights; None: the base model
     teacher_prompt: str = ""  # stands before all that the student reads, for the teacher alone
     weight: float = Field(default=1.0, gt=0)
 
-    def teaches(self, group: Group) -> bool:
-        """Always: a teacher has an opinion of everything."""
-        return True
+    @model_validator(mode="after")
+    def _knows_more(self) -> Self:
+        if self.teacher is None and not self.teacher_prompt:
+            raise ValueError(
+                "the base model teaches a fresh adapter nothing: set teacher to the tinker:// path of sampler weights, "
+                "or teacher_prompt to what only the teacher reads"
+            )
+        return self
+
+    @property
+    def by_group(self) -> bool:
+        return False
 
     def advantages(self, groups: Sequence[Sequence[float]]) -> list[list[float]]:
         return [[0.0] * len(rewards) for rewards in groups]
 
     def judges(self, scorers: Scorers) -> list[Judge]:
         assert scorers.teacher is not None, "the loop opens the teacher"
-        prefix = scorers.teacher_prefix
-        teacher = Judge("reverse_kl", self.weight, scorers.teacher, lambda one: [*prefix, *as_it_was(one)])
-        return [*super().judges(scorers), teacher]
+        return [*super().judges(scorers), Judge("reverse_kl", self.weight, scorers.teacher)]

@@ -82,11 +82,20 @@ class PolicyGradient(AlgorithmSettings):
         """The groups that the mean is taken over."""
         return material
 
+    @property
+    def by_group(self) -> bool:
+        """Is a group its own baseline? Then one episode alone teaches nothing."""
+        return True
+
     # -- what they share ----------------------------------------------------------------------------------------
+
+    @property
+    def least_samples(self) -> int:
+        return 2 if self.by_group and self.kl == 0 else 1
 
     def teaches(self, group: Group) -> bool:
         """Has it a gradient?"""
-        return self.kl > 0 or len(set(self.rewards(group))) > 1
+        return self.kl > 0 or not self.by_group or len(set(self.rewards(group))) > 1
 
     async def batch(self, material: Sequence[Group], scorers: Scorers) -> Batch:
         """The datums of one step."""

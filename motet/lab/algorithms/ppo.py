@@ -13,7 +13,6 @@ from typing import Literal
 
 from motet.lab.algorithms.clipping import Clipped
 from motet.lab.algorithms.policy import over_the_step, whitened
-from motet.lab.envs.protocol import Group
 
 
 class Ppo(Clipped):
@@ -21,9 +20,9 @@ class Ppo(Clipped):
 
     name: Literal["ppo"]
 
-    def teaches(self, group: Group) -> bool:
-        """Always, as the baseline is the step's."""
-        return True
+    @property
+    def by_group(self) -> bool:
+        return False
 
     def advantages(self, groups: Sequence[Sequence[float]]) -> list[list[float]]:
         return over_the_step(groups, whitened)

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from typing import Literal
 
 from motet.lab.algorithms.policy import PolicyGradient, centred, over_the_step
-from motet.lab.envs.protocol import Group
 
 
 class Reinforce(PolicyGradient):
@@ -20,9 +19,9 @@ class Reinforce(PolicyGradient):
     name: Literal["reinforce"]
     baseline: Literal["step", "none"] = "step"
 
-    def teaches(self, group: Group) -> bool:
-        """Always: a group that is all right is better than the others."""
-        return True
+    @property
+    def by_group(self) -> bool:
+        return False
 
     def advantages(self, groups: Sequence[Sequence[float]]) -> list[list[float]]:
         return over_the_step(groups, centred) if self.baseline == "step" else [list(rewards) for rewards in groups]

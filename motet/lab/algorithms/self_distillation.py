@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -32,9 +32,14 @@ from motet.lab.envs.protocol import Group
 class SelfDistillation(PolicyGradient):
     """Settings of self-distillation and the algorithm itself."""
 
+    wants_hints: ClassVar[bool] = True
     name: Literal["self_distillation"]
     judge: Literal["current", "base"] = "current"
     weight: float = Field(default=1.0, gt=0)
+
+    @property
+    def by_group(self) -> bool:
+        return False
 
     def teaches(self, group: Group) -> bool:
         """Is there something to be shown? The episodes of a group begin alike, with the same hint."""

@@ -21,6 +21,11 @@ class ChatSettings(BaseModel):
         return Limits(self.turns, self.turn_tokens, self.episode_tokens, self.episode_seconds)
 
     @property
+    def gives_hints(self) -> bool:
+        """Do its episodes show a teacher something?"""
+        return False
+
+    @property
     def speaker(self) -> str | None:
         """Who else speaks in an episode: `base`, or the tinker:// path of a version; None: nobody of this server."""
         return None

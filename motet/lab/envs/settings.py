@@ -34,6 +34,10 @@ class ToolSettings(BaseModel):
     hints: bool = False
 
     @property
+    def gives_hints(self) -> bool:
+        return self.hints
+
+    @property
     def speaker(self) -> str | None:
         """Nobody else speaks in an episode."""
         return None
@@ -70,6 +74,11 @@ class FileSettings(ChatSettings):
     name: Literal["file"]
     path: Path = Field(strict=False)
     options: dict[str, str | int | float | bool] = {}
+
+    @property
+    def gives_hints(self) -> bool:
+        """It may: nobody knows before it is asked."""
+        return True
 
     def build(self, tokenizer: PreTrainedTokenizerBase, seed: int, speaker: Policy | None = None) -> Tasks:
         return open_tasks(self.path, tokenizer, seed, dict(self.options), self.limits)

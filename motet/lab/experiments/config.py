@@ -72,6 +72,18 @@ class Experiment(BaseModel):
             raise ValueError(f"{name} learns from {takes} of a file: add a section [data] with its path")
         if takes == "episodes" and self.data is not None:
             raise ValueError(f"{name} learns from episodes: leave [data] out, or choose sft, dpo or kto")
+        if self.data is not None and self.mode == "async":
+            raise ValueError(f"nobody writes what {name} learns from: leave mode out")
+        least = self.algorithm.least_samples
+        if self.data is None and self.samples < least:
+            raise ValueError(
+                f"{name} compares the episodes of a problem: set samples to {least} or more, or choose reinforce or ppo"
+            )
+        if self.algorithm.wants_hints and not self.environment.gives_hints:
+            raise ValueError(
+                f"{name} learns from hints, and these episodes have none: set environment.hints = true for "
+                "word_problems or gsm8k, or write an environment of your own that gives a hint with its first Cue"
+            )
         return self
 
     @property
@@ -177,8 +189,9 @@ def _experiment(table: Table) -> Experiment:
 
 def _told(place: tuple[int | str, ...], kind: str, message: str) -> str:
     """One mistake as a person would tell it."""
+    message = message.removeprefix("Value error, ")
     if not place:
-        return message.removeprefix("Value error, ")
+        return message
     key, section = str(place[-1]), str(place[0])
     if kind == "union_tag_not_found":
         return f"[{section}] needs a name; see docs/experiments.md for the choices"

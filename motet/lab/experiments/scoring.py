@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import tinker
 
+from motet.lab.algorithms.base import Scorer
 from motet.lab.algorithms.datums import targets_of
 
 
@@ -19,6 +20,21 @@ class SamplingScorer:
         """One a token; 0 for the first, which nothing precedes."""
         scored = await self._client.compute_logprobs(tinker.ModelInput.from_ints(list(tokens)))
         return [0.0 if one is None else one for one in scored]
+
+
+class PromptedScorer:
+    """A scorer that reads something of its own first: after the token that begins every text, where there is one."""
+
+    def __init__(self, scorer: Scorer, prefix: Sequence[int], begin: int | None) -> None:
+        self._scorer = scorer
+        self._prefix = prefix
+        self._begin = begin
+
+    async def logprobs(self, tokens: Sequence[int]) -> list[float]:
+        """One a token; 0 for the first, which nothing of the text itself precedes."""
+        at = 1 if tokens[0] == self._begin else 0
+        scored = await self._scorer.logprobs([*tokens[:at], *self._prefix, *tokens[at:]])
+        return [0.0, *[*scored[:at], *scored[at + len(self._prefix) :]][1:]]
 
 
 class TrainerScorer:

@@ -10,18 +10,20 @@ from dataclasses import dataclass
 import tinker
 from transformers import PreTrainedTokenizerBase
 
+from motet.chat.template import encode
+from motet.lab.algorithms.base import Scorer
 from motet.lab.algorithms.distillation import Distillation
 from motet.lab.envs.rollout import Policy, TinkerPolicy
 from motet.lab.experiments.config import Experiment
 from motet.lab.experiments.door import Door, create_run, resume_run
 from motet.lab.experiments.evaluate import EpisodeExam, Exam, FileExam
 from motet.lab.experiments.progress import Finding
-from motet.lab.experiments.scoring import SamplingScorer
+from motet.lab.experiments.scoring import PromptedScorer, SamplingScorer
 from motet.lab.experiments.sources import Episodes, FileExamples, Source, playing
 from motet.lab.experiments.starting import first_findings, rate_for
 from motet.lab.experiments.state import State
 from motet.lab.experiments.stream import Stream
-from motet.lab.experiments.trainee import Teacher, Trainee
+from motet.lab.experiments.trainee import Trainee
 
 
 @dataclass(frozen=True)
@@ -64,15 +66,17 @@ def own_tokenizer(get: Callable[[], PreTrainedTokenizerBase]) -> PreTrainedToken
 
 async def _teacher(
     service: tinker.ServiceClient, experiment: Experiment, base: SamplingScorer, tokenizer: PreTrainedTokenizerBase
-) -> Teacher | None:
-    algorithm = experiment.algorithm
+) -> Scorer | None:
+    """Who judges in a distillation."""
+    algorithm, teacher = experiment.algorithm, base
     if not isinstance(algorithm, Distillation):
         return None
-    prefix = [int(token) for token in tokenizer.encode(algorithm.teacher_prompt)] if algorithm.teacher_prompt else []
-    if algorithm.teacher is None:
-        return Teacher(base, prefix)
-    client = await asyncio.to_thread(service.create_sampling_client, model_path=algorithm.teacher)
-    return Teacher(SamplingScorer(client), prefix)
+    if algorithm.teacher is not None:
+        client = await asyncio.to_thread(service.create_sampling_client, model_path=algorithm.teacher)
+        teacher = SamplingScorer(client)
+    if not algorithm.teacher_prompt:
+        return teacher
+    return PromptedScorer(teacher, encode(tokenizer, algorithm.teacher_prompt), tokenizer.bos_token_id)
 
 
 async def _speaker(

@@ -19,14 +19,6 @@ from motet.lab.experiments.scoring import SamplingScorer, TrainerScorer
 
 
 @dataclass(frozen=True)
-class Teacher:
-    """Who judges in a distillation, and what it reads first."""
-
-    scorer: Scorer
-    prefix: list[int]
-
-
-@dataclass(frozen=True)
 class Trained:
     """What the trainer said of one step."""
 
@@ -56,7 +48,7 @@ class Trainee:
         client: tinker.TrainingClient,
         tokenizer: PreTrainedTokenizerBase,
         base: Scorer,
-        teacher: Teacher | None,
+        teacher: Scorer | None,
         version: int,
     ) -> None:
         self._experiment = experiment
@@ -77,8 +69,7 @@ class Trainee:
             trainer=TrainerScorer(self._client),
             version=self.version,
             temperature=self._experiment.temperature,
-            teacher=None if self._teacher is None else self._teacher.scorer,
-            teacher_prefix=() if self._teacher is None else self._teacher.prefix,
+            teacher=self._teacher,
         )
 
     async def train(self, batch: Batch, rate: float) -> Trained:

@@ -29,6 +29,7 @@ from motet.lab.algorithms.rloo import Rloo
 from motet.lab.algorithms.self_distillation import SelfDistillation
 from motet.lab.algorithms.sft import Sft
 from motet.lab.envs.protocol import End, Group, Trajectory, Turn, Written
+from motet.lab.experiments.scoring import PromptedScorer
 
 
 def episode(reward: float, words: int = 2, version: int = 1, hint: Sequence[int] = ()) -> Trajectory:
@@ -302,11 +303,20 @@ def test_kto_by_hand() -> None:
 
 
 def test_distillation_follows_the_teacher() -> None:
-    by = scorers(teacher=Fixed(-0.5), teacher_prefix=[90, 91])
-    batch = batch_of(Distillation(name="distillation"), [FLAT], by)
-    assert by.teacher.asked[0] == [90, 91, *FLAT.trajectories[0].tokens]  # type: ignore[union-attr]
+    by = scorers(teacher=Fixed(-0.5))
+    batch = batch_of(Distillation(name="distillation", teacher_prompt="Be brief."), [FLAT], by)
+    assert by.teacher.asked[0] == FLAT.trajectories[0].tokens  # type: ignore[union-attr]
     assert values(batch)[0] == pytest.approx([0, 0.5 / 8, 0.5 / 8, 0.5 / 8, 0, 1.5 / 8])
     assert batch.metrics["reverse_kl"] == pytest.approx(-(2 * (3 * 0.5 + 1.5)) / 8)
+    k3 = (3 * (math.exp(0.5) - 1.5) + math.exp(1.5) - 2.5) / 4
+    assert batch.metrics["reverse_kl_k3"] == pytest.approx(k3)
+
+
+def test_a_teachers_own_prompt_comes_after_the_beginning_of_the_text_and_has_no_part_in_the_answer() -> None:
+    for begin, tokens, asked in ((1, [1, 5, 6], [1, 90, 91, 5, 6]), (None, [1, 5, 6], [90, 91, 1, 5, 6])):
+        teacher = Fixed(-0.5)
+        scored = asyncio.run(PromptedScorer(teacher, [90, 91], begin).logprobs(tokens))
+        assert (teacher.asked, scored) == ([asked], [0.0, -0.5, -0.5])
 
 
 def test_self_distillation_judges_by_itself_with_the_hint_in_place_of_the_prompt() -> None:
