@@ -52,12 +52,13 @@ def step(
     dtype: DtypeOption = "bfloat16",
     rank: Annotated[int, typer.Option(help="Rank of the adapter.")] = 16,
     tries: Annotated[int, typer.Option(help="Steps measured, after one to warm up; the median is told.")] = 3,
+    plain: Annotated[bool, typer.Option(help="Also by plain code over transformers and peft.")] = False,
     json_file: Json = None,
 ) -> None:
-    """One RL step of 64 samples: here, and by plain `transformers` and `peft` where those are installed."""
+    """One RL step of 64 samples: here, and with --plain by `transformers` and `peft` (minutes on a slow machine)."""
     from motet.bench.step import bench_step
 
-    bench_step(model, dtype, rank, tries, json_file)
+    bench_step(model, dtype, rank, tries, plain, json_file)
 
 
 @app.command()

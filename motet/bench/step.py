@@ -1,7 +1,7 @@
 """One reinforcement-learning step, the whole of it: 64 samples, a gradient over them, AdamW, a new version.
 
-The same work by the engine and, where `peft` is installed, by plain code over `transformers`: `generate` for
-whole groups, then forward and backward over padded micro-batches. Rewards are made up; the numbers of the two
+The same work by the engine and, where it is asked for, by plain code over `transformers` and `peft`: `generate` for
+whole groups, then forward and backward over micro-batches, with no prefix shared. Rewards are made up; the numbers of the two
 differ in their draws alone.
 """
 
@@ -26,6 +26,7 @@ from motet.engine.models.base import resolve
 from motet.engine.opening import open_engine
 from motet.engine.settings import EngineSettings
 from motet.engine.types import AdamW, AdapterShape, Datum, Dtype, IntArray, Loss, SampleResult, SamplingParams
+from motet.errors import BadConfig
 
 COLUMNS = ("by", "sampling, s", "training, s", "step and publish, s", "whole, s")
 GROUPS, MEMBERS = 8, 8
@@ -118,8 +119,10 @@ def _median(work: Callable[[int], Seconds], tries: int) -> Seconds:
     return sorted(taken, key=lambda one: one.sampling + one.training + one.rest)[tries // 2]
 
 
-def bench_step(model: str, dtype: Dtype, rank: int, tries: int, json_file: Path | None) -> None:
-    """Print a row for the engine and one for plain code."""
+def bench_step(model: str, dtype: Dtype, rank: int, tries: int, plain: bool, json_file: Path | None) -> None:
+    """Print a row for the engine, and one for plain code. BadConfig: peft is not there."""
+    if plain and importlib.util.find_spec("peft") is None:
+        raise BadConfig("plain code needs peft: pip install peft")
     rows: list[list[object]] = []
     with tempfile.TemporaryDirectory() as data_dir:
         engine = open_engine(EngineSettings(model=model, dtype=dtype, data_dir=Path(data_dir)))
@@ -130,11 +133,11 @@ def bench_step(model: str, dtype: Dtype, rank: int, tries: int, json_file: Path 
             chosen = getattr(torch, engine.info.dtype)
         finally:
             engine.close()
-    if importlib.util.find_spec("peft") is not None:
-        plain = _plain_model(resolve(model), rank, chosen)
-        learned = [one for one in plain.parameters() if one.requires_grad]
+    if plain:
+        theirs = _plain_model(resolve(model), rank, chosen)
+        learned = [one for one in theirs.parameters() if one.requires_grad]
         optimizer = torch.optim.AdamW(learned, lr=RATE)
-        rows.append(_row("transformers and peft", _median(lambda step: _plain(plain, optimizer, step), tries)))
+        rows.append(_row("transformers and peft", _median(lambda step: _plain(theirs, optimizer, step), tries)))
     show(f"RL step, {GROUPS} x {MEMBERS} samples, {model}, {chosen}, rank {rank}", COLUMNS, rows, json_file)
 
 
