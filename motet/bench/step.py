@@ -1,8 +1,8 @@
 """One reinforcement-learning step, the whole of it: 64 samples, a gradient over them, AdamW, a new version.
 
 The same work by the engine and, where it is asked for, by plain code over `transformers` and `peft`: `generate` for
-whole groups, then forward and backward over micro-batches, with no prefix shared. Rewards are made up; the numbers of the two
-differ in their draws alone.
+whole groups, then forward and backward over micro-batches, with no prefix shared. Rewards are made up; the numbers of
+the two differ in their draws alone.
 """
 
 from __future__ import annotations
