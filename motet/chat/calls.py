@@ -2,6 +2,7 @@
 
 <tool_call>{"name": ..., "arguments": {...}}</tool_call>     Qwen2.5, Qwen3, Hermes, SmolLM2 (also as a list)
 {"name": ..., "parameters": {...}}                           Llama 3
+<function=...><parameter=...>...</parameter></function>      Qwen3-Coder, Nemotron 3; values are text
 """
 
 from __future__ import annotations
@@ -9,13 +10,17 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from motet.chat.template import Message
+from motet.chat.thoughts import spoken
 
 MOST_CALLS = 32  # in one turn
 MOST_STARTS = 64  # brackets that lead nowhere, before the rest of a turn is taken for words
 DEEPEST = "[" * 32
+FUNCTION, FUNCTION_END = "<function=", "</function>"
+PARAMETER, PARAMETER_END = "<parameter=", "</parameter>"
 
 
 @dataclass(frozen=True)
@@ -31,13 +36,34 @@ class ToolCall:
 
 
 def read_calls(text: str) -> list[ToolCall]:
-    """All calls of a turn, in order. What is no call is passed over; nothing is executed or evaluated."""
+    """All calls of a turn, in order: what was only thought of is none, and nothing is executed or evaluated."""
+    text = spoken(text)
+    if FUNCTION in text and (tagged := list(islice(_tagged(text), MOST_CALLS))):
+        return tagged
     found: list[ToolCall] = []
     for value in _objects(text):
         found += [call for one in (value if isinstance(value, list) else [value]) if (call := _as_call(one))]
         if len(found) >= MOST_CALLS:
             break
     return found[:MOST_CALLS]
+
+
+def _tagged(text: str) -> Iterator[ToolCall]:
+    """Calls in tags, from left to right; one that is not closed is none."""
+    for piece in text.split(FUNCTION)[1:]:
+        body, closed, _ = piece.partition(FUNCTION_END)
+        name, named, rest = body.partition(">")
+        if closed and named:
+            yield ToolCall(name.strip(), dict(_parameters(rest)))
+
+
+def _parameters(body: str) -> Iterator[tuple[str, str]]:
+    """Names and values; the line break that stands before and after a value is no part of it."""
+    for piece in body.split(PARAMETER)[1:]:
+        name, named, rest = piece.partition(">")
+        value, closed, _ = rest.partition(PARAMETER_END)
+        if named and closed:
+            yield name.strip(), value.removeprefix("\n").removesuffix("\n")
 
 
 def _objects(text: str) -> Iterator[Any]:

@@ -44,10 +44,14 @@ class Spans:
 
 
 class Chat:
-    """One tokenizer's way to put a conversation. Without a chat template: bare text, a line a message."""
+    """One tokenizer's way to put a conversation. Without a chat template: bare text, a line a message.
 
-    def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
+    thinking: False asks the assistant to speak at once, where the template knows how.
+    """
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, thinking: bool = True) -> None:
         self.tokenizer = tokenizer
+        self._options: dict[str, Any] = {} if thinking else {"enable_thinking": False}
         self.end = str(tokenizer.eos_token or "")  # ends an assistant's turn, where the template says so
         control = sorted(map(str, tokenizer.get_added_vocab()), key=len, reverse=True)
         self._control = re.compile("|".join(map(re.escape, control)) or r"(?!)")
@@ -96,7 +100,7 @@ class Chat:
 
     def render(self, messages: Sequence[Message], tools: Sequence[Message] = ()) -> str:
         """The template's text, up to where the assistant begins."""
-        shown: dict[str, Any] = {"tools": list(tools)} if tools else {}
+        shown = {**self._options, "tools": list(tools)} if tools else self._options
         return str(
             self.tokenizer.apply_chat_template(list(messages), tokenize=False, add_generation_prompt=True, **shown)
         )

@@ -10,6 +10,7 @@ from transformers import PreTrainedTokenizerFast
 
 from motet.chat.calls import ToolCall, read_calls
 from motet.chat.template import Chat, encode
+from motet.chat.thoughts import spoken
 from tests.lab.conftest import make_tokenizer
 
 # Of the same shape as each family's own; written here, in short.
@@ -119,6 +120,14 @@ def test_without_a_template_it_is_lines(bare: PreTrainedTokenizerFast) -> None:
         ('{"name": "f", "arguments": "{\\"a\\": 2}"}', [ToolCall("f", {"a": 2})]),
         ('Let me see {first}: {"name": "f", "arguments": {"a": 1}}', [ToolCall("f", {"a": 1})]),
         ('{"name": "f"}', [ToolCall("f", {})]),
+        ('<tool_call>\n<function=f>\n<parameter=a>\n[1, "x"]\n</parameter>\n<parameter=b>two\nlines</parameter>\n'
+         '</function>\n</tool_call><tool_call><function=g></function></tool_call>',
+         [ToolCall("f", {"a": '[1, "x"]', "b": "two\nlines"}), ToolCall("g", {})]),
+        ('<function=f><parameter=a>1</parameter>', []),
+        ('<function=f {"name": "g"}', [ToolCall("g", {})]),
+        ('<think>{"name": "f"}</think>\n{"name": "g"}', [ToolCall("g", {})]),
+        ('{"name": "f"}\n</think>\nNothing to do.', []),  # the template had opened it
+        ('<think>I could {"name": "f"}', []),
         ('{"name": 3, "arguments": {}}', []),
         ('{"name": "f", "arguments": [1]}', []),
         ('{"name": "f", "arguments": "nonsense"}', []),
@@ -131,7 +140,15 @@ def test_calls_are_read(text: str, calls: list[ToolCall]) -> None:
     assert read_calls(text) == calls
 
 
-@pytest.mark.parametrize("piece", ["[", '{"a":', '{"name', "[{", '[{"a": ['])
+def test_thoughts_are_not_said() -> None:
+    assert spoken("Hello.") == "Hello." and spoken(" as it stands\n") == " as it stands\n"
+    assert spoken("<think>secret</think>\n\nHello.") == "Hello." == spoken("secret</think>Hello.")
+    assert spoken("<think>a</think>b<think>c</think>d") == "d" and spoken("Hm. <think>secret") == "Hm."
+
+
+@pytest.mark.parametrize(
+    "piece", ["[", '{"a":', '{"name', "[{", '[{"a": [', "<function=f>", "<function=<parameter=", "<think>"]
+)
 def test_reading_calls_takes_no_time_whatever_was_written(piece: str) -> None:
     began = time.process_time()
     assert read_calls(piece * 50_000) == []

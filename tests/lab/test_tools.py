@@ -63,6 +63,15 @@ def test_the_schema_comes_from_the_function() -> None:
     }
 
 
+def test_arguments_that_a_call_format_knows_as_text_only() -> None:
+    def note(items: list[str], count: int | None, text: str) -> str:
+        return f"{items} {count} {text}"
+
+    box = Toolbox([note])
+    assert use(box, "note", items='["a", "b"]', count="2", text="[1]") == "['a', 'b'] 2 [1]"
+    assert use(box, "note", items="a", count="2", text="1").startswith("error: items")
+
+
 def test_arguments_are_checked_and_mistakes_are_told_never_raised() -> None:
     shop = Shop()
     box = Toolbox([shop.sell, shop.wait])

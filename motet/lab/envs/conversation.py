@@ -29,6 +29,7 @@ from typing import TypeVar
 
 from motet.chat.calls import ToolCall, read_calls
 from motet.chat.template import Chat, Message
+from motet.chat.thoughts import spoken
 from motet.lab.envs.protocol import Cue, End, Written
 from motet.lab.envs.tools import Toolbox
 
@@ -37,7 +38,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Said:
-    """A turn of the policy's: its text without the end mark, and the calls in it."""
+    """A turn of the policy's: its text without thoughts and end mark, and the calls in it."""
 
     text: str
     calls: list[ToolCall]
@@ -123,8 +124,9 @@ class ChatEnvironment:
         if not written.stopped:
             return await self._conversation.cut("truncated")
         text = written.text.removesuffix(self._chat.end) if self._chat.end else written.text
+        said = Said(spoken(text), read_calls(text))
         try:
-            following = await self._in_time(self._conversation.answer(Said(text, read_calls(text))))
+            following = await self._in_time(self._conversation.answer(said))
         except TimeoutError:
             return await self._conversation.cut("out of time")
         if isinstance(following, End):

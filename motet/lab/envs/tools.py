@@ -35,6 +35,11 @@ class Tool:
     arguments: type[BaseModel]
     schema: Message  # as chat templates take it
 
+    def fitted(self, given: dict[str, Any]) -> dict[str, Any]:
+        """Arguments as JSON: some call formats know only text, so a text in the place of something else is read."""
+        known = self.schema["function"]["parameters"].get("properties", {})
+        return {name: _read(value, known.get(name, {})) for name, value in given.items()}
+
 
 @lru_cache(maxsize=1024)
 def describe(function: Callable[..., object], method: bool = False) -> Tool:
@@ -49,6 +54,16 @@ def describe(function: Callable[..., object], method: bool = False) -> Tool:
     arguments = cast(type[BaseModel], create_model(name, __config__=ConfigDict(extra="forbid"), **fields))
     meaning = {"name": name, "description": inspect.getdoc(function) or "", "parameters": _parameters(arguments)}
     return Tool(name, arguments, {"type": "function", "function": meaning})
+
+
+def _read(value: Any, schema: dict[str, Any]) -> Any:
+    types = {one["type"] for one in (schema, *schema.get("anyOf", ())) if "type" in one}
+    if not isinstance(value, str) or not types or "string" in types:
+        return value
+    try:
+        return json.loads(value)
+    except (ValueError, RecursionError):
+        return value
 
 
 def _parameters(arguments: type[BaseModel]) -> Message:
@@ -87,7 +102,7 @@ class Toolbox:
         if bound is None:
             return f"error: there is no tool {call.name[:60]!r}; there are {', '.join(self._tools)}"
         try:
-            given = bound.tool.arguments.model_validate(call.arguments)
+            given = bound.tool.arguments.model_validate(bound.tool.fitted(call.arguments))
             result = bound.function(**{name: getattr(given, name) for name in type(given).model_fields})
             if inspect.isawaitable(result):
                 result = await cast(Awaitable[object], result)

@@ -13,13 +13,14 @@ from motet.chat.calls import ToolCall
 from motet.chat.template import Chat, Message
 from motet.lab.envs.conversation import Answer, ChatEnvironment, Conversation, Limits, Next, Said
 from motet.lab.envs.protocol import End, Environment
-from motet.lab.envs.tau_bench.data import Shop, SplitName, Task
+from motet.lab.envs.tau_bench.data import SPLITS, Shop, SplitName, Task
 from motet.lab.envs.tau_bench.reading import ReadingTools
 from motet.lab.envs.tau_bench.state import State
-from motet.lab.envs.tau_bench.users import GREETING, OVER, Customer
+from motet.lab.envs.tau_bench.users import GREETING, OVER, Consistent, Customer
 from motet.lab.envs.tau_bench.writing import WritingTools
 from motet.lab.envs.tools import Toolbox
 
+TRANSFER_TOOL = "transfer_to_human_agents"  # ends the call
 Cast = Callable[[Task, int], Customer]  # a task and a seed -> who plays its customer
 
 
@@ -73,8 +74,7 @@ class Retail(Conversation):
         return [{"role": "system", "content": self._shop.policy}, {"role": "user", "content": said}]
 
     async def answer(self, said: Said) -> Next:
-        if said.calls and said.calls[0].name == "transfer_to_human_agents":
-            await super().answer(said)
+        if said.calls and said.calls[0].name == TRANSFER_TOOL:
             return await self._judged("transferred")
         return await super().answer(Said(said.text, said.calls[:1]))  # at most one call at a time, says the policy
 
@@ -86,9 +86,6 @@ class Retail(Conversation):
         self._talk.append({"role": "assistant", "content": answer})
         return Answer([{"role": "user", "content": answer}])
 
-    async def cut(self, why: str) -> End:
-        return End(0.0, why)
-
     async def _judged(self, outcome: str) -> End:
         wanted = await replayed(self._shop, self._task.actions)
         right = self._state.same_as(wanted) and (not self._told or self._all_told())
@@ -96,8 +93,12 @@ class Retail(Conversation):
 
     def _all_told(self) -> bool:
         """Has the agent said everything that the task lists? Commas in numbers do not count."""
-        spoken = " ".join(one["content"] for one in self._talk if one["role"] == "user").lower().replace(",", "")
-        return all(one.lower().replace(",", "") in spoken for one in self._task.told)
+        spoken = [_plain(one["content"]) for one in self._talk[1:] if one["role"] == "user"]
+        return all(any(_plain(wanted) in text for text in spoken) for wanted in self._task.told)
+
+
+def _plain(text: str) -> str:
+    return text.lower().replace(",", "")
 
 
 @dataclass(frozen=True)
@@ -110,6 +111,7 @@ class RetailTasks:
     cast: Cast
     told: bool
     left_out: dict[SplitName, list[Task]] = field(default_factory=dict)  # an agent that does nothing solves them
+    customers: dict[tuple[SplitName, int], Customer] = field(default_factory=dict)  # who has been met already
 
     def train(self, index: int) -> Environment:
         return self._call("train", index)
@@ -124,12 +126,12 @@ class RetailTasks:
     def _call(self, split: SplitName, index: int) -> Environment:
         tasks = self.kept(split)
         task = tasks[index % len(tasks)]
-        return ChatEnvironment(Retail(self.shop, task, self.cast(task, index), self.told), self.chat, self.limits)
+        customer = self.customers.setdefault((split, index), Consistent(self.cast(task, index)))
+        return ChatEnvironment(Retail(self.shop, task, customer, self.told), self.chat, self.limits)
 
 
 async def solved_by_nothing(shop: Shop, told: bool) -> dict[SplitName, list[Task]]:
     """The tasks of each split that leave the database as it is, and ask for nothing to be told."""
-    names: tuple[SplitName, ...] = ("train", "test")
     untouched = State(shop.tables)
     return {
         split: [
@@ -137,5 +139,5 @@ async def solved_by_nothing(shop: Shop, told: bool) -> dict[SplitName, list[Task
             for task in shop.tasks[split]
             if (await replayed(shop, task.actions)).same_as(untouched) and not (told and task.told)
         ]
-        for split in names
+        for split in SPLITS
     }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from motet.lab.envs.calculator import BadExpression, evaluate
 from motet.lab.envs.tau_bench.data import Record
 from motet.lab.envs.tau_bench.state import State
@@ -64,8 +66,7 @@ class ReadingTools:
         """Transfer the user to a human agent, with a summary of the issue; only where nothing else can be done."""
         return "Transfer successful"
 
-    def _find(self, fits: object) -> str:
-        assert callable(fits)
+    def _find(self, fits: Callable[[Record], bool]) -> str:
         for user_id in self.state.keys("users"):
             if fits(self.state.look("users", user_id)):
                 return user_id

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import os
 from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 from transformers import PreTrainedTokenizerBase
 
 from motet.chat.template import Chat
@@ -16,11 +17,12 @@ from motet.errors import BadConfig
 from motet.lab.envs.chat_settings import ChatSettings
 from motet.lab.envs.protocol import Tasks
 from motet.lab.envs.rollout import Policy, mix
-from motet.lab.envs.tau_bench.data import Task, read_shop
+from motet.lab.envs.tau_bench.data import SPLITS, SplitName, Task, read_shop
 from motet.lab.envs.tau_bench.environment import Cast, RetailTasks, solved_by_nothing
 from motet.lab.envs.tau_bench.users import Customer, EndpointCustomer, ModelCustomer, ScriptedCustomer
 
-BASE = "base"
+BASE, SCRIPT = "base", "script"
+Empty = dict[SplitName, list[Task]]
 
 
 class TauBenchRetailSettings(ChatSettings):
@@ -35,26 +37,52 @@ class TauBenchRetailSettings(ChatSettings):
     told: bool = False
     keep_empty: bool = False
 
+    @model_validator(mode="after")
+    def _somebody_plays(self) -> Self:
+        endpoint = self.customer.startswith(("http://", "https://"))
+        if not (endpoint or self.customer in (BASE, SCRIPT) or self.customer.startswith("tinker://")):
+            raise ValueError(f"customer is {self.customer!r}: choose base, script, a tinker:// path or an http(s) URL")
+        if endpoint and not self.customer_model:
+            raise ValueError("a customer behind a URL needs customer_model: the name of the endpoint's model")
+        return self
+
     @property
     def speaker(self) -> str | None:
         return self.customer if self.customer == BASE or self.customer.startswith("tinker://") else None
 
+    @property
+    def notice(self) -> str | None:
+        if self.keep_empty:
+            return None
+        empty = empty_tasks(self.path, self.told)
+        named = "; ".join(f"{split} {', '.join(task.id for task in empty[split])}" for split in SPLITS if empty[split])
+        return f"left out, since doing nothing solves them (keep_empty = true keeps them): {named}" if named else None
+
     def build(self, tokenizer: PreTrainedTokenizerBase, seed: int, speaker: Policy | None = None) -> Tasks:
-        shop, chat = read_shop(self.path), Chat(tokenizer)
         if tokenizer.chat_template is None:
             raise BadConfig("tau-bench retail is played in a chat template, and this model's tokenizer has none")
-        with ThreadPoolExecutor(1) as aside:  # a loop of its own: one may be running here
-            empty = aside.submit(lambda: asyncio.run(solved_by_nothing(shop, self.told))).result()
-        left_out = {} if self.keep_empty else empty
-        return RetailTasks(shop, chat, self.limits, self._cast(chat, seed, speaker), self.told, left_out)
+        left_out = {} if self.keep_empty else empty_tasks(self.path, self.told)
+        cast = self._cast(tokenizer, seed, speaker)
+        return RetailTasks(read_shop(self.path), Chat(tokenizer), self.limits, cast, self.told, left_out)
 
-    def _cast(self, chat: Chat, seed: int, speaker: Policy | None) -> Cast:
+    def _cast(self, tokenizer: PreTrainedTokenizerBase, seed: int, speaker: Policy | None) -> Cast:
+        chat, key = Chat(tokenizer, thinking=False), os.environ.get(self.customer_key, "")
+        if self.speaker is not None and speaker is None:
+            raise BadConfig(f"customer is {self.customer!r}, and there is no server here that could play it")
+
         def play(task: Task, index: int) -> Customer:
-            if self.customer == "script":
+            if self.customer == SCRIPT:
                 return ScriptedCustomer([task.scenario])
             if speaker is not None:
                 return ModelCustomer(speaker, chat, task.scenario, mix(seed, index))
-            key = os.environ.get(self.customer_key, "")
             return EndpointCustomer(self.customer, self.customer_model, key, task.scenario, mix(seed, index))
 
         return play
+
+
+@lru_cache(maxsize=4)
+def empty_tasks(folder: Path, told: bool) -> Empty:
+    """The tasks that doing nothing solves; found out once a process. BadConfig as `read_shop`."""
+    shop = read_shop(folder)
+    with ThreadPoolExecutor(1) as aside:  # a loop of its own: one may be running here
+        return aside.submit(lambda: asyncio.run(solved_by_nothing(shop, told))).result()

@@ -1,29 +1,36 @@
-"""Who plays the customer: a script, a model of the same server, or any endpoint that speaks OpenAI's chat API."""
+"""Who plays the customer: a script, a model of the same server, or any endpoint that speaks OpenAI's chat API.
+
+What a customer says follows from the talk so far alone; nobody here remembers anything.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
 import httpx
 
 from motet.chat.template import Chat, Message
+from motet.chat.thoughts import spoken
 from motet.errors import MotetError
 from motet.lab.envs.protocol import Cue
 from motet.lab.envs.rollout import Policy, mix
 
-STOP = "###STOP###"  # the customer is content
-OVER = (STOP, "###TRANSFER###", "###OUT-OF-SCOPE###")
+STOP, TRANSFER, OUT_OF_SCOPE = "###STOP###", "###TRANSFER###", "###OUT-OF-SCOPE###"  # as they were published
+OVER = (STOP, TRANSFER, OUT_OF_SCOPE)
 TRIES, PAUSE, TIMEOUT = 4, 1.0, 60.0
+PASSING = (408, 409, 425, 429)  # statuses below 500 that may be gone the next time
 GREETING = "Hi! How can I help you today?"
 RULES = f"""You are a customer who talks to a shop's service agent. Play this part:
 
 {{scenario}}
 
-Write only what the customer says next, one short message at a time. Tell only what is asked for. Make nothing up that
-is not written above. Once your request is dealt with, or cannot be, write {STOP} alone."""
+Write only what the customer says next, in your own words, one short message at a time. Tell only what is asked for, and
+make nothing up that is not written above. An agent who will do something has not done it yet: go on until everything
+above is dealt with, or has been refused. Then write {STOP} and nothing else. Where you are handed to somebody else,
+write {TRANSFER}; where the part above does not say enough to go on, write {OUT_OF_SCOPE}."""
 
 
 class UserFailed(MotetError):
@@ -36,19 +43,34 @@ class Customer(Protocol):
     async def say(self, talk: Sequence[Message]) -> str: ...
 
 
-@dataclass
+@dataclass(frozen=True)
 class ScriptedCustomer:
     """Says its lines, then goes: for tests."""
 
-    lines: list[str]
-    said: int = 0
+    lines: Sequence[str]
 
     async def say(self, talk: Sequence[Message]) -> str:
-        self.said += 1
-        return self.lines[self.said - 1] if self.said <= len(self.lines) else STOP
+        said = sum(one["role"] == "assistant" for one in talk)
+        return self.lines[said] if said < len(self.lines) else STOP
 
 
 @dataclass
+class Consistent:
+    """Says the same first thing in every episode of its problem: those of a group begin alike, whoever plays it."""
+
+    customer: Customer
+    first: str | None = None
+
+    async def say(self, talk: Sequence[Message]) -> str:
+        if len(talk) > 1:
+            return await self.customer.say(talk)
+        if self.first is None:
+            said = await self.customer.say(talk)
+            self.first = said if self.first is None else self.first  # somebody else may have asked meanwhile
+        return self.first
+
+
+@dataclass(frozen=True)
 class ModelCustomer:
     """A version of an adapter, or the base model, on the server where the experiment runs."""
 
@@ -61,12 +83,11 @@ class ModelCustomer:
     async def say(self, talk: Sequence[Message]) -> str:
         rules = {"role": "system", "content": RULES.format(scenario=self.scenario)}
         prompt = self.chat.prompt([rules, *talk])
-        cue = Cue(prompt, self.most_tokens)
-        (written,) = await self.policy.write(prompt, cue, 1, mix(self.seed, len(talk)))
-        return written.text.removesuffix(self.chat.end).strip()
+        (written,) = await self.policy.write(prompt, Cue(prompt, self.most_tokens), 1, mix(self.seed, len(talk)))
+        return spoken(written.text.removesuffix(self.chat.end)).strip()
 
 
-@dataclass
+@dataclass(frozen=True)
 class EndpointCustomer:
     """A model behind OpenAI's chat API."""
 
@@ -76,21 +97,27 @@ class EndpointCustomer:
     scenario: str
     seed: int
     transport: httpx.AsyncBaseTransport | None = None
-    pause: float = PAUSE
-    temperature: float = field(default=1.0)
+    pause: float = PAUSE  # seconds before the second try; then twice as long each
 
     async def say(self, talk: Sequence[Message]) -> str:
-        """UserFailed: nobody answered, several times over."""
-        rules = {"role": "system", "content": RULES.format(scenario=self.scenario)}
-        body = {"model": self.model, "messages": [rules, *talk], "temperature": self.temperature, "seed": self.seed}
-        headers = {"Authorization": f"Bearer {self.key}"} if self.key else {}
+        """UserFailed: nobody answered, several times over, or the endpoint refuses."""
         async with httpx.AsyncClient(timeout=TIMEOUT, transport=self.transport) as client:
             for attempt in range(TRIES):
+                if attempt:
+                    await asyncio.sleep(self.pause * 2 ** (attempt - 1))
                 try:
-                    answer = await client.post(f"{self.url.rstrip('/')}/chat/completions", json=body, headers=headers)
-                    answer.raise_for_status()
-                    return str(answer.json()["choices"][0]["message"]["content"] or "")
-                except (httpx.HTTPError, KeyError, IndexError, ValueError) as error:
+                    return await self._ask(client, talk)
+                except (httpx.HTTPError, LookupError, TypeError, ValueError) as error:
                     told = f"{type(error).__name__}: {error}"
-                    await asyncio.sleep(self.pause * 2**attempt)
         raise UserFailed(f"{self.url} did not answer for the customer: {told}")
+
+    async def _ask(self, client: httpx.AsyncClient, talk: Sequence[Message]) -> str:
+        rules = {"role": "system", "content": RULES.format(scenario=self.scenario)}
+        body = {"model": self.model, "messages": [rules, *talk], "temperature": 1.0, "seed": self.seed}
+        headers = {"Authorization": f"Bearer {self.key}"} if self.key else {}
+        answer = await client.post(f"{self.url.rstrip('/')}/chat/completions", json=body, headers=headers)
+        if 400 <= answer.status_code < 500 and answer.status_code not in PASSING:
+            refusal = f"{self.url} refuses to play the customer ({answer.status_code}: {answer.text[:200]})"
+            raise UserFailed(f"{refusal}: look at customer, customer_model and the key in customer_key")
+        answer.raise_for_status()
+        return spoken(str(answer.json()["choices"][0]["message"]["content"] or "")).strip()

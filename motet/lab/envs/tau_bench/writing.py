@@ -31,8 +31,7 @@ class WritingTools:
 
     def cancel_pending_order(self, order_id: str, reason: Reason) -> Record:
         """Cancel a pending order; what was paid is given back the way it came. Explain it and get a yes before."""
-        if self.state.look("orders", order_id)["status"] != "pending":
-            raise ToolError("Non-pending order cannot be cancelled")
+        self._in_status(order_id, "pending", "cancelled")
         order = self.state.change("orders", order_id)
         refunds = [_transaction("refund", one["amount"], one["payment_method_id"]) for one in order["payment_history"]]
         for one in refunds:
@@ -78,6 +77,8 @@ class WritingTools:
         new_item_ids stand in the order of item_ids. Explain it and get a yes before.
         """
         looked = self._in_status(order_id, "pending", "modified")
+        if any(old == new for old, new in zip(item_ids, new_item_ids, strict=False)):
+            raise ToolError("The new item id should be different from the old item id")
         exchange = self._exchange(looked, item_ids, new_item_ids)
         self._can_pay(looked["user_id"], payment_method_id, exchange.difference)
         order = self.state.change("orders", order_id)
