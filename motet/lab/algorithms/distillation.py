@@ -1,6 +1,6 @@
 """On-policy distillation: the student writes, the teacher judges every token.
 
-    A_it = weight (log p_teacher(o_it) - log p_now(o_it)),     f = rho A (importance sampling)
+    A_it = weight (log p_teacher(o_it) - log p_now(o_it)) - mean,     f = rho A (importance sampling)
 
 so that the expected gradient is that of the reverse KL(student, teacher), token by token: Agarwal et al. 2024, GKD,
 arXiv:2306.13649; Lu et al. 2025, "On-Policy Distillation" (Thinking Machines). The teacher is the base model or a

@@ -1,6 +1,6 @@
 """What all policy-gradient algorithms share: groups of episodes in, weighted tokens out.
 
-    L = - sum_i sum_t  n_i  w_it  f(rho_it, A_it),     A_it = A_i - sum_j weight_j d_jt
+    L = - sum_i sum_t  n_i  w_it  f(rho_it, A_it),     A_it = A_i - sum_j weight_j (d_jt - mean d_j)
 
 A_i is the algorithm's own (`advantages`), d_jt what another model thinks of a token (see `judging`; the base model's
 opinion with weight `kl` is the penalty), f the loss of the API (clipped or not), w the correction for off-policy data
@@ -15,7 +15,6 @@ An episode without any advantage costs no pass; a step without one is none.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -25,11 +24,10 @@ import tinker
 from pydantic import Field
 from tinker.types import LossFnType
 
-from motet.lab.algorithms import judging
 from motet.lab.algorithms.base import AlgorithmSettings, Array, Batch, Lesson, Scorers
 from motet.lab.algorithms.corrections import Correction, Level, Reference, Seen, see, told, weights
 from motet.lab.algorithms.datums import policy_datum
-from motet.lab.algorithms.judging import Judge
+from motet.lab.algorithms.judging import Judge, ask
 from motet.lab.envs.protocol import Group, Trajectory
 
 Average = Literal["tokens", "episodes", "constant"]
@@ -103,18 +101,18 @@ class PolicyGradient(AlgorithmSettings):
         groups = self._graded(material, bool(judges))
         graded, counts = [one for group in groups for one in group], self._counts(material)
         seen = await see([one.trajectory for one in graded], scorers, self.correction, self.reference)
-        drifts = [await asyncio.gather(*(judge.drift(one) for one in seen)) for judge in judges]
+        opinions = [await ask(judge, seen) for judge in judges]
         corrections = [weights(one, self.correction, self.correction_level, self.correction_cap) for one in seen]
         lessons = []
         for place, (grade, one, weight) in enumerate(zip(graded, seen, corrections, strict=True)):
-            opinions = sum(judge.weight * own[place] for judge, own in zip(judges, drifts, strict=True))
-            advantages = one.mask * weight * (grade.advantage - opinions) / counts.of(one.trajectory)
+            penalty = sum(opinion.penalties[place] for opinion in opinions)
+            advantages = one.mask * weight * (grade.advantage - penalty) / counts.of(one.trajectory)
             if advantages[1:].any():
                 datum = policy_datum(one.trajectory.tokens, one.reference, advantages)
                 lessons.append(Lesson(self._finished(datum, one), one.present[1:]))
         metrics = told(seen, corrections, scorers.version)
-        for judge, own in zip(judges, drifts, strict=True):
-            metrics |= judging.told(judge.name, seen, own)
+        for opinion in opinions:
+            metrics |= opinion.told
         return Batch(lessons, self.api_loss, self.api_config, len(material) - len(groups), metrics=metrics)
 
     def _graded(self, material: Sequence[Group], judged: bool) -> list[list[Graded]]:

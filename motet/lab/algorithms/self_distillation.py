@@ -1,6 +1,6 @@
 """Self-distillation from a demonstration: the teacher is the student itself, shown how it is done.
 
-    A_it = weight (log p(o_it | hint, o_i<t) - log p_now(o_it | o_i<t)),     f = rho A (importance sampling)
+    A_it = weight (log p(o_it | hint, o_i<t) - log p_now(o_it | o_i<t)) - mean,     f = rho A
 
 The student answers from the prompt alone; the same weights, or the base model's, with the demonstration in their
 context judge every token. What is learned is the difference that the demonstration makes, on the student's own words,
@@ -24,7 +24,7 @@ from pydantic import Field
 from motet.chat.template import Chat, Message
 from motet.lab.algorithms.base import Lesson, Scorer, Scorers
 from motet.lab.algorithms.datums import policy_datum
-from motet.lab.algorithms.judging import Judge, as_it_was, opinion
+from motet.lab.algorithms.judging import Judge, as_it_was, scored
 from motet.lab.algorithms.policy import PolicyGradient
 from motet.lab.envs.protocol import Group
 
@@ -76,15 +76,17 @@ def demonstrated(chat: Chat, messages: Sequence[Message], demonstration: str) ->
 
 
 async def taught(answers: Sequence[Answer], judge: Scorer, weight: float = 1.0) -> list[Lesson]:
-    """A lesson of each answer, for the loss `importance_sampling`; the mean is over all tokens that were written."""
+    """A lesson of each answer, for the loss `importance_sampling`; means are over all tokens that were written."""
     tokens = [[*one.prompt, *one.written] for one in answers]
-    opinions = await asyncio.gather(
-        *(opinion(judge, own, len(one.prompt), one.hint) for one, own in zip(answers, tokens, strict=True))
+    given = await asyncio.gather(
+        *(scored(judge, own, len(one.prompt), one.hint) for one, own in zip(answers, tokens, strict=True))
     )
+    gains = [own[len(one.prompt) :] - np.asarray(one.logprobs) for one, own in zip(answers, given, strict=True)]
     total = max(sum(len(one.written) for one in answers), 1)
+    mean = sum(float(gain.sum()) for gain in gains) / total
     lessons = []
-    for one, own, given in zip(answers, tokens, opinions, strict=True):
+    for one, own, gain in zip(answers, tokens, gains, strict=True):
         read = np.zeros(len(one.prompt))
-        logprobs = np.concatenate([read, np.asarray(one.logprobs, np.float64)])
-        lessons.append(Lesson(policy_datum(own, logprobs, weight * (given - logprobs) / total)))
+        logprobs, advantages = np.concatenate([read, one.logprobs]), np.concatenate([read, weight * (gain - mean)])
+        lessons.append(Lesson(policy_datum(own, logprobs, advantages / total)))
     return lessons

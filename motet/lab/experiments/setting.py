@@ -46,7 +46,7 @@ async def open_setting(
     """Where `state` says, else at the beginning. BadConfig: the environment or the file cannot be had."""
     client = await (create_run(service, door.model, experiment) if state is None else resume_run(service, state.path))
     tokenizer = await asyncio.to_thread(own_tokenizer, client.get_tokenizer)
-    base = SamplingScorer(await asyncio.to_thread(service.create_sampling_client, base_model=door.model))
+    base = SamplingScorer(await _sampling(service, base_model=door.model))
     teacher = await _teacher(service, experiment, base, tokenizer)
     version = 0 if state is None else state.version - 1  # publishing counts one on
     trainee = Trainee(experiment, client, tokenizer, base, teacher, version)
@@ -64,6 +64,15 @@ def own_tokenizer(get: Callable[[], PreTrainedTokenizerBase]) -> PreTrainedToken
     return copy.deepcopy(get())
 
 
+async def _sampling(
+    service: tinker.ServiceClient, model_path: str | None = None, base_model: str | None = None
+) -> tinker.SamplingClient:
+    """Asking blocks for a moment, and gives the client later."""
+    creating = await asyncio.to_thread(service.create_sampling_client, model_path, base_model)
+    client: tinker.SamplingClient = await creating
+    return client
+
+
 async def _teacher(
     service: tinker.ServiceClient, experiment: Experiment, base: SamplingScorer, tokenizer: PreTrainedTokenizerBase
 ) -> Scorer | None:
@@ -72,8 +81,7 @@ async def _teacher(
     if not isinstance(algorithm, Distillation):
         return None
     if algorithm.teacher is not None:
-        client = await asyncio.to_thread(service.create_sampling_client, model_path=algorithm.teacher)
-        teacher = SamplingScorer(client)
+        teacher = SamplingScorer(await _sampling(service, model_path=algorithm.teacher))
     if not algorithm.teacher_prompt:
         return teacher
     return PromptedScorer(teacher, encode(tokenizer, algorithm.teacher_prompt), tokenizer.bos_token_id)
@@ -87,8 +95,7 @@ async def _speaker(
     if who is None or experiment.data is not None:
         return None
     base, path = (door.model, None) if who == "base" else (None, who)
-    client = await asyncio.to_thread(service.create_sampling_client, model_path=path, base_model=base)
-    return TinkerPolicy(client, tokenizer, temperature=1.0)
+    return TinkerPolicy(await _sampling(service, path, base), tokenizer, temperature=1.0)
 
 
 def _material(

@@ -162,8 +162,9 @@ def test_gspo_says_which_tokens_the_ratio_is_of() -> None:
 
 def test_the_penalty_takes_what_a_token_left_the_base_model_by() -> None:
     batch = batch_of(Grpo(divide_by_std=False, kl=0.1), [MIXED], scorers(base=-1.5))
-    # log q - log base is 0.5 for the first words and -0.5 for the last
-    assert values(batch)[0] == pytest.approx([0, (0.5 - 0.05) / 8, (0.5 - 0.05) / 8, 0, (0.5 + 0.05) / 8])
+    # log q - log base is 0.5 for the 6 first words and -0.5 for the 2 last ones, 0.25 on average
+    first, last = (0.5 - 0.1 * 0.25) / 8, (0.5 + 0.1 * 0.75) / 8
+    assert values(batch)[0] == pytest.approx([0, first, first, 0, last])
     assert batch.metrics["kl_base"] == pytest.approx((6 * 0.5 - 2 * 0.5) / 8)
     k3 = (6 * (math.exp(-0.5) - 1 + 0.5) + 2 * (math.exp(0.5) - 1 - 0.5)) / 8
     assert batch.metrics["kl_base_k3"] == pytest.approx(k3)
@@ -245,8 +246,9 @@ def test_at_another_temperature_what_is_fresh_is_looked_at_too() -> None:
 
 
 def test_the_penalty_is_on_the_newest_version_not_on_the_one_that_wrote() -> None:
-    batch = batch_of(Grpo(divide_by_std=False, kl=0.1), [STALE], scorers(base=-1.7, current=-1.5))
-    assert values(batch)[0] == pytest.approx([0, (0.5 - 0.02) / 4, 0, (0.5 - 0.02) / 4])
+    # what is stale is off the base model by 0.4 twice, what is fresh by 0.7 and -0.3: 0.3 on average
+    batch = batch_of(Grpo(divide_by_std=False, kl=0.1), [STALE], scorers(base=-1.7, current=-1.3))
+    assert values(batch)[0] == pytest.approx([0, (0.5 - 0.01) / 4, 0, (0.5 - 0.01) / 4])
 
 
 def test_with_the_trainer_as_reference_the_mismatch_is_corrected_too() -> None:
@@ -306,7 +308,8 @@ def test_distillation_follows_the_teacher() -> None:
     by = scorers(teacher=Fixed(-0.5))
     batch = batch_of(Distillation(name="distillation", teacher_prompt="Be brief."), [FLAT], by)
     assert by.teacher.asked[0] == FLAT.trajectories[0].tokens  # type: ignore[union-attr]
-    assert values(batch)[0] == pytest.approx([0, 0.5 / 8, 0.5 / 8, 0.5 / 8, 0, 1.5 / 8])
+    # the teacher likes the first words better by 0.5 and the last by 1.5: 0.75 on average
+    assert values(batch)[0] == pytest.approx([0, -0.25 / 8, -0.25 / 8, -0.25 / 8, 0, 0.75 / 8])
     assert batch.metrics["reverse_kl"] == pytest.approx(-(2 * (3 * 0.5 + 1.5)) / 8)
     k3 = (3 * (math.exp(0.5) - 1.5) + math.exp(1.5) - 2.5) / 4
     assert batch.metrics["reverse_kl_k3"] == pytest.approx(k3)
@@ -324,6 +327,6 @@ def test_self_distillation_judges_by_itself_with_the_hint_in_place_of_the_prompt
     told, untold = Group(0, [episode(0.0, words=1, hint=[70, 71, 72])]), Group(1, [episode(0.0, words=1)])
     batch = batch_of(SelfDistillation(name="self_distillation"), [told, untold], by)
     assert by.current.asked == [[70, 71, 72, 20, 30, 40]]  # type: ignore[attr-defined]
-    assert values(batch) == [pytest.approx([0, 0.5 / 4, 0, 1.5 / 4])]
+    assert values(batch) == [pytest.approx([0, -0.5 / 4, 0, 0.5 / 4])]
     assert batch.left_out == 1
     assert batch.metrics["reverse_kl"] == pytest.approx(-(0.5 + 1.5) / 2)
