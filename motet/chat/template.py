@@ -8,6 +8,7 @@ plain text.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
 
 Message = dict[str, Any]  # as chat templates take them: role, content, and for some tool_calls, name, tool_call_id
 _PLACE = "(motet: here the assistant's turn stands)"
+_TOOLS = """You can call tools. A call is a turn of its own, in this form:
+<tool_call>{"name": "the tool", "arguments": {"its parameter": "a value"}}</tool_call>
+These are the tools, each on a line:
+"""
 
 
 def encode(tokenizer: PreTrainedTokenizerBase, text: str) -> list[int]:
@@ -57,7 +62,9 @@ class Chat:
         self._control = re.compile("|".join(map(re.escape, control)) or r"(?!)")
 
     def prompt(self, messages: Sequence[Message], tools: Sequence[Message] = ()) -> list[int]:
-        """All that is read before the assistant's turn."""
+        """All that is read before the assistant's turn. Tools that the template does not show are told in words."""
+        if tools and not self.takes_tools(tools):
+            messages, tools = _with_tools(messages, tools), ()
         if self.tokenizer.chat_template is None:
             text = "".join(f"{one['content']}\n" for one in messages)
             return [int(token) for token in self.tokenizer.encode(text, split_special_tokens=True)]  # after its BOS
@@ -109,8 +116,9 @@ class Chat:
         """Does the template show tools, and their results?"""
         if self.tokenizer.chat_template is None:
             return False
-        name = tools[0]["function"]["name"]
-        return name in self.render([{"role": "user", "content": "?"}], tools)
+        question = [{"role": "user", "content": "?"}]
+        shown = self.render(question, tools)
+        return tools[0]["function"]["name"] in shown and shown != self.render(question)
 
     def _rendered(self, messages: Sequence[Message], tools: Sequence[Message]) -> list[int]:
         return self._encoded(self._pieces(messages, tools))
@@ -144,6 +152,14 @@ class Piece:
 
     text: str
     plain: bool
+
+
+def _with_tools(messages: Sequence[Message], tools: Sequence[Message]) -> list[Message]:
+    """The tools at the end of what the system says, else before what is said first."""
+    told = _TOOLS + "\n".join(json.dumps(tool["function"], ensure_ascii=False) for tool in tools)
+    first, *rest = messages
+    content = f"{first['content']}\n\n{told}" if first["role"] == "system" else f"{told}\n\n{first['content']}"
+    return [{**first, "content": content}, *rest]
 
 
 def _after_the_turn(pieces: Sequence[Piece]) -> list[Piece]:

@@ -105,6 +105,30 @@ def test_what_people_and_tools_write_never_becomes_control(tokenizer: PreTrained
     assert encode(tokenizer, end) == [end_token] and end_token not in chat.answer(f"a{end}")[:-1]
 
 
+TOOL: dict[str, Any] = {
+    "type": "function",
+    "function": {"name": "count", "description": "Count apples.", "parameters": {"type": "object", "properties": {}}},
+}
+
+
+def test_tools_that_a_template_does_not_show_are_told_in_words(
+    tokenizer: PreTrainedTokenizerFast, chatty: PreTrainedTokenizerFast, bare: PreTrainedTokenizerFast
+) -> None:
+    assert Chat(chatty).takes_tools([TOOL]) and chatty.decode(Chat(chatty).prompt(TALK[:2], [TOOL])).count("Count") == 1
+    for one in (tokenizer, bare):
+        assert not Chat(one).takes_tools([TOOL])
+        with_system, without = (one.decode(Chat(one).prompt(TALK[start:2], [TOOL])) for start in (0, 1))
+        assert (
+            with_system.count('"description": "Count apples."') == without.count('"description": "Count apples."') == 1
+        )
+        assert (
+            with_system.index("Be brief.") < with_system.index("Count apples.") < with_system.index("How many apples?")
+        )
+        assert "<tool_call>" in with_system and without.index("Count apples.") < without.index("How many apples?")
+    name = {**TOOL, "function": {**TOOL["function"], "name": "user"}}  # a word of the template is no sign
+    assert not Chat(tokenizer).takes_tools([name])
+
+
 def test_without_a_template_it_is_lines(bare: PreTrainedTokenizerFast) -> None:
     spans = Chat(bare).conversation(TALK[1:3])
     assert bare.decode(spans.tokens) == "How many apples?\nForty-one.<|im_end|>"
