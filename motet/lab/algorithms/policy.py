@@ -38,6 +38,7 @@ class Graded:
     """An episode and how much better it was than expected."""
 
     trajectory: Trajectory
+    group: int  # its place in the step
     advantage: float
 
 
@@ -97,31 +98,32 @@ class PolicyGradient(AlgorithmSettings):
 
     async def batch(self, material: Sequence[Group], scorers: Scorers) -> Batch:
         """The datums of one step."""
-        judges = self.judges(scorers)
-        groups = self._graded(material, bool(judges))
-        graded, counts = [one for group in groups for one in group], self._counts(material)
+        graded, counts = self._graded(material), self._counts(material)
         seen = await see([one.trajectory for one in graded], scorers, self.correction, self.reference)
-        opinions = [await ask(judge, seen) for judge in judges]
+        opinions = [await ask(judge, seen) for judge in self.judges(scorers)]
         corrections = [weights(one, self.correction, self.correction_level, self.correction_cap) for one in seen]
-        lessons = []
+        lessons, taught = [], set[int]()
         for place, (grade, one, weight) in enumerate(zip(graded, seen, corrections, strict=True)):
-            penalty = sum(opinion.penalties[place] for opinion in opinions)
-            advantages = one.mask * weight * (grade.advantage - penalty) / counts.of(one.trajectory)
+            gains = one.mask * (grade.advantage - sum(opinion.penalties[place] for opinion in opinions))
+            if gains.any():
+                taught.add(grade.group)
+            advantages = weight * gains / counts.of(one.trajectory)
             if advantages[1:].any():
                 datum = policy_datum(one.trajectory.tokens, one.reference, advantages)
                 lessons.append(Lesson(self._finished(datum, one), one.present[1:]))
         metrics = told(seen, corrections, scorers.version)
         for opinion in opinions:
             metrics |= opinion.told
-        return Batch(lessons, self.api_loss, self.api_config, len(material) - len(groups), metrics=metrics)
+        return Batch(lessons, self.api_loss, self.api_config, len(material) - len(taught), metrics=metrics)
 
-    def _graded(self, material: Sequence[Group], judged: bool) -> list[list[Graded]]:
-        """The groups that have a gradient, from their rewards or because somebody judges each token."""
+    def _graded(self, material: Sequence[Group]) -> list[Graded]:
+        """Every episode of a group that teaches, with its advantage."""
         computed = self.advantages([self.rewards(group) for group in material])
         return [
-            [Graded(one, advantage) for one, advantage in zip(group.trajectories, own, strict=True)]
-            for group, own in zip(material, computed, strict=True)
-            if self.teaches(group) and (judged or any(own))
+            Graded(one, place, advantage)
+            for place, (group, own) in enumerate(zip(material, computed, strict=True))
+            if self.teaches(group)
+            for one, advantage in zip(group.trajectories, own, strict=True)
         ]
 
     def _counts(self, material: Sequence[Group]) -> Counts:

@@ -169,6 +169,8 @@ def test_the_penalty_takes_what_a_token_left_the_base_model_by() -> None:
     k3 = (6 * (math.exp(-0.5) - 1 + 0.5) + 2 * (math.exp(0.5) - 1 - 0.5)) / 8
     assert batch.metrics["kl_base_k3"] == pytest.approx(k3)
     assert batch_of(Grpo(kl=0.1), [FLAT], scorers(base=-1.5)).left_out == 0  # there is something to teach
+    same = Group(0, [Trajectory([Turn([10], Written([40], [-1.5], "", True))], End(1.0, ""), 1)] * 2)
+    assert batch_of(Grpo(kl=0.1), [same], scorers(base=-1.5)).left_out == 1  # nothing left the base model
 
 
 @pytest.mark.parametrize("algorithm", [Grpo(), Rloo(name="rloo"), Reinforce(name="reinforce"), Ppo(name="ppo")])

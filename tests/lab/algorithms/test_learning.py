@@ -71,7 +71,8 @@ environment = {{ name = "file", path = "{LETTERS}" }}
     told.append(f'[[experiment]]\nname = "taught"\nalgorithm = {{ name = "distillation", teacher = "{teacher}" }}')
     told.append('[[experiment]]\nname = "async"\nsamples = 8\nmode = "async"\nmax_staleness = 2\nsteps = 10\n')
     told.append(told.pop() + 'algorithm = { name = "grpo", correction = "truncate" }')
-    told.append('[[experiment]]\nname = "self"\nsamples = 8\nalgorithm = { name = "self_distillation", judge = "base" }')
+    told.append('[[experiment]]\nname = "self"\nsamples = 8\n')
+    told.append(told.pop() + 'algorithm = { name = "self_distillation", judge = "base" }')
     for name, data in (("sft", "talks"), ("dpo", "pairs"), ("kto", "judged")):
         told.append(
             f'[[experiment]]\nname = "{name}"\nalgorithm = {{ name = "{name}" }}\nlearning_rate = 2e-2\n'
