@@ -181,7 +181,11 @@ def test_tool_calls_come_as_calls(client: openai.OpenAI, ann: Person, stream: bo
     else:
         text, calls = told.choices[0].message.content, told.choices[0].message.tool_calls
         assert calls is None
-    assert text == ask(client, ann.model).choices[0].message.content
+    again, without = ask(client, ann.model, tools=[TOOL]), ask(client, ann.model)
+    assert text == again.choices[0].message.content
+    assert (
+        again.usage.prompt_tokens > without.usage.prompt_tokens
+    )  # its template shows no tools: they are told in words
 
 
 @pytest.mark.parametrize(
