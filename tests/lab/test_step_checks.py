@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from transformers import PreTrainedTokenizerFast
 
+from motet.lab.algorithms.grpo import Grpo
 from motet.lab.experiments.checks import NAMES, stops, with_findings
 from motet.lab.experiments.config import Experiment
 from motet.lab.experiments.progress import StepMetrics
@@ -109,6 +110,13 @@ def test_a_rate_for_full_fine_tuning_and_a_template_that_loses_words(
     tokenizer.chat_template = "{% for m in messages %}{{ m.role }}: {{ m.content | upper }}\n{% endfor %}"
     (lost,) = first_findings(usual, "m", tokenizer, 5e-4)
     assert lost.name == "template" and "apples" in lost.what.lower()
+
+
+def test_a_temperature_that_nothing_makes_up_for(tmp_path: Path) -> None:
+    tokenizer = PreTrainedTokenizerFast.from_pretrained(make_tiny_model(tmp_path, "qwen3"))
+    (found,) = first_findings(Experiment(temperature=1.2), "m", tokenizer, 5e-4)
+    assert found.name == "temperature" and "temperature 1.2" in found.what
+    assert first_findings(Experiment(temperature=1.2, algorithm=Grpo(correction="mask")), "m", tokenizer, 5e-4) == []
 
 
 def test_an_experiment_has_a_tokenizer_of_its_own(chatty: PreTrainedTokenizerFast) -> None:

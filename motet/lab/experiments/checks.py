@@ -123,7 +123,7 @@ CHECKS = (
     Check("stale", too_stale, 'lower max_staleness, or set correction = "truncate"'),
 )
 NAMES = tuple(check.name for check in CHECKS)
-EARLY = ("rate", "template")  # found before the first step, in `starting`
+EARLY = ("rate", "template", "temperature")  # found before the first step, in `starting`
 
 
 def find(steps: Sequence[StepMetrics]) -> list[Finding]:

@@ -1,4 +1,5 @@
-"""What can be seen before the first step: a learning rate of another trade, a chat template that loses words."""
+"""What can be seen before the first step: a learning rate of another trade, a temperature that nothing makes up for, a
+chat template that loses words."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ from transformers import AutoConfig, PreTrainedTokenizerBase
 
 from motet.chat.template import Chat
 from motet.errors import BadConfig
+from motet.lab.algorithms.policy import PolicyGradient
 from motet.lab.experiments.config import Experiment
 from motet.lab.experiments.progress import Finding
 from motet.lab.experiments.rates import MUCH_TOO_LOW, proposed_rate
@@ -32,10 +34,19 @@ def first_findings(
     if proposed is not None and rate < proposed / MUCH_TOO_LOW:
         what = f"learning_rate {rate:g} is of the size for full fine-tuning"
         found.append(Finding("rate", what, 0, f"LoRA wants about ten times as much; {proposed:.0e} is proposed"))
+    if _samples_another_policy(experiment):
+        what = f"at temperature {experiment.temperature:g} another policy writes than the one that is trained"
+        found.append(Finding("temperature", what, 0, 'set correction = "truncate", or temperature = 1.0'))
     if (lost := _lost_by_template(tokenizer)) is not None:
         advice = 'use format = "plain", or another model'
         found.append(Finding("template", f"the chat template does not give back {lost!r}", 0, advice))
     return found
+
+
+def _samples_another_policy(experiment: Experiment) -> bool:
+    algorithm = experiment.algorithm
+    uncorrected = isinstance(algorithm, PolicyGradient) and algorithm.correction == "none"
+    return uncorrected and experiment.temperature != 1.0
 
 
 def _proposal(experiment: Experiment, model: str, tokenizer: PreTrainedTokenizerBase) -> float | None:
