@@ -15,6 +15,7 @@ from motet.errors import BadConfig
 from motet.lab.envs.conversation import Answer, ChatEnvironment, Conversation, Limits, Next, Said
 from motet.lab.envs.own_file import open_tasks
 from motet.lab.envs.protocol import Cue, End, Environment, Written
+from motet.lab.envs.settings import FileSettings
 from motet.lab.envs.tools import Toolbox, ToolError, describe
 
 ROOT = Path(__file__).parents[2]
@@ -138,7 +139,7 @@ def test_an_episode_in_messages(chatty: PreTrainedTokenizerFast) -> None:
     ("limits", "turns", "outcome"),
     [
         (Limits(turns=2), ("hm", "hm"), "out of turns"),
-        (Limits(tokens=180), ("hm", "hm", "hm"), "out of tokens"),
+        (Limits(tokens=540), ("hm", "hm", "hm"), "out of tokens"),
         (Limits(seconds=0.2), ("hm",), "out of time"),
     ],
 )
@@ -149,6 +150,17 @@ def test_limits_end_an_episode(
     seen = play(env, chatty, *turns)
     ended = [one for one in seen if isinstance(one, End)]
     assert ended[0] == End(0.0, outcome)
+
+
+def test_what_is_written_stays_within_the_context(chatty: PreTrainedTokenizerFast) -> None:
+    wanted = FileSettings(name="file", path=Path("own.py"), turn_tokens=100, episode_tokens=1000)
+    limits = wanted.within(540).limits
+    assert limits.tokens == 540 and wanted.within(4096).limits.tokens == 1000
+    cues = [one for one in play(ChatEnvironment(Selling(), Chat(chatty), limits), chatty, "hm") if isinstance(one, Cue)]
+    read = [len(one.tokens) for one in cues]
+    assert [one.max_tokens for one in cues] == [540 - read[0], 540 - read[0] - read[1] - len(encode(chatty, "hm"))]
+    with pytest.raises(BadConfig, match="set episode_tokens higher"):
+        play(ChatEnvironment(Selling(), Chat(chatty), Limits(tokens=180)), chatty)
 
 
 def test_a_turn_that_was_cut_ends_the_episode(chatty: PreTrainedTokenizerFast) -> None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, Field
+from typing import Self
 
+from pydantic import Field
+
+from motet.lab.envs.any_settings import EnvironmentSettings
 from motet.lab.envs.conversation import Limits
 
 
-class ChatSettings(BaseModel):
+class ChatSettings(EnvironmentSettings):
     """How much an episode may take."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
     turns: int = Field(default=16, ge=1)
     turn_tokens: int = Field(default=256, ge=1)
     episode_tokens: int = Field(default=32_768, ge=1)
@@ -20,12 +22,6 @@ class ChatSettings(BaseModel):
     def limits(self) -> Limits:
         return Limits(self.turns, self.turn_tokens, self.episode_tokens, self.episode_seconds)
 
-    @property
-    def gives_hints(self) -> bool:
-        """Do its episodes show a teacher something?"""
-        return False
-
-    @property
-    def speaker(self) -> str | None:
-        """Who else speaks in an episode: `base`, or the tinker:// path of a version; None: nobody of this server."""
-        return None
+    def within(self, context: int) -> Self:
+        """An episode ends, out of tokens, where the base model's context does."""
+        return self.model_copy(update={"episode_tokens": min(self.episode_tokens, context)})

@@ -30,6 +30,7 @@ from typing import TypeVar
 from motet.chat.calls import ToolCall, read_calls
 from motet.chat.template import Chat, Message
 from motet.chat.thoughts import spoken
+from motet.errors import BadConfig
 from motet.lab.envs.protocol import Cue, End, Written
 from motet.lab.envs.tools import Toolbox
 
@@ -116,7 +117,11 @@ class ChatEnvironment:
 
     async def start(self) -> Cue:
         messages = await self._in_time(self._conversation.opening())
-        return self._cue(self._chat.prompt(messages, self._conversation.toolbox.schemas), 0.0)
+        prompt = self._chat.prompt(messages, self._conversation.toolbox.schemas)
+        if len(prompt) >= self._limits.tokens:
+            least = f"it begins with {len(prompt)} tokens, and an episode may take {self._limits.tokens}"
+            raise BadConfig(f"{least}: set episode_tokens higher, or take a base model with a longer context")
+        return self._cue(prompt, 0.0)
 
     async def step(self, written: Written) -> Cue | End:
         self._spent.turns += 1
@@ -140,8 +145,7 @@ class ChatEnvironment:
 
     def _cue(self, tokens: list[int], reward: float) -> Cue:
         self._spent.tokens += len(tokens)
-        room = self._limits.tokens - self._spent.tokens
-        return Cue(tokens, max(1, min(self._limits.turn_tokens, room)), reward=reward)
+        return Cue(tokens, min(self._limits.turn_tokens, self._limits.tokens - self._spent.tokens), reward=reward)
 
     async def _in_time(self, work: Awaitable[Result]) -> Result:
         """TimeoutError where the episode's seconds are over."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 from transformers import PreTrainedTokenizerBase
 
+from motet.lab.envs.any_settings import EnvironmentSettings
 from motet.lab.envs.chat_settings import ChatSettings
 from motet.lab.envs.formats.base import Format
 from motet.lab.envs.formats.plain import PlainFormat
@@ -23,10 +24,9 @@ from motet.lab.envs.tool_problems import Limits, ToolProblems
 from motet.lab.envs.word_problems import WordProblems
 
 
-class ToolSettings(BaseModel):
+class ToolSettings(EnvironmentSettings):
     """What all environments with Calculator and FinalAnswer share."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
     format: Literal["plain", "template"] = "plain"
     examples: int = Field(default=3, ge=0, le=20)
     turns: int = Field(default=4, ge=1)
@@ -36,11 +36,6 @@ class ToolSettings(BaseModel):
     @property
     def gives_hints(self) -> bool:
         return self.hints
-
-    @property
-    def speaker(self) -> str | None:
-        """Nobody else speaks in an episode."""
-        return None
 
     def tasks(self, problems: Problems, tokenizer: PreTrainedTokenizerBase) -> ToolProblems:
         form: Format = PlainFormat(tokenizer) if self.format == "plain" else TemplateFormat(tokenizer)

@@ -60,6 +60,11 @@ class Door:
         with suppress(tinker.NotFoundError):
             await rest.delete_checkpoint_from_tinker_path(path)
 
+    async def context(self) -> int | None:
+        """How many tokens the base model reads at most; None: the server does not say."""
+        answer = await (await self._rest()).get_server_capabilities()
+        return next((one.max_context_length for one in answer.supported_models if one.model_name == self.model), None)
+
     async def _rest(self) -> tinker.RestClient:
         """The SDK shares its connections; the first one blocks for a moment."""
         return await asyncio.to_thread(tinker.RestClient, base_url=self.base_url, api_key=self.api_key)

@@ -52,6 +52,8 @@ async def open_setting(
     trainee = Trainee(experiment, client, tokenizer, base, teacher, version)
     await trainee.publish()
     speaker = await _speaker(service, door, experiment, tokenizer)
+    if (context := await door.context()) is not None:
+        experiment = experiment.model_copy(update={"environment": experiment.environment.within(context)})
     source, exam = await asyncio.to_thread(_material, experiment, tokenizer, trainee, speaker, state)
     rate = rate_for(experiment, door.model, tokenizer)
     findings = first_findings(experiment, door.model, tokenizer, rate)

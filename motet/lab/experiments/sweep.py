@@ -56,12 +56,21 @@ def of_environment(file: Path, model: str | None) -> Sweep:
 def run_sweep(asked: Asked, out: Path | None, console: Console, file: Path | None = None) -> int:
     """The same without a file; one that there is goes into the folder as a copy."""
     choose(asked.track)  # says what is not installed before anything is made
+    _notices(asked.sweep, console)
     if asked.base_url is not None:
         check_server(asked.base_url)
     folder = out or Path("runs") / f"{asked.sweep.name}-{time.strftime('%Y%m%d-%H%M%S')}"
     make_folder(folder, asked, file)
     with held(folder):
         return _run(asked, folder, console)
+
+
+def _notices(sweep: Sweep, console: Console) -> None:
+    """What the environments say of themselves, each once. BadConfig: one cannot be had."""
+    told = [one.environment.notice for one in sweep.experiments if one.data is None]
+    for notice in dict.fromkeys(told):
+        if notice is not None:
+            console.print(notice, soft_wrap=True)
 
 
 def resume(folder: Path, base_url: str | None, console: Console) -> int:

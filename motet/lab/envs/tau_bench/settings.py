@@ -56,7 +56,8 @@ class TauBenchRetailSettings(ChatSettings):
             return None
         empty = empty_tasks(self.path, self.told)
         named = "; ".join(f"{split} {', '.join(task.id for task in empty[split])}" for split in SPLITS if empty[split])
-        return f"left out, since doing nothing solves them (keep_empty = true keeps them): {named}" if named else None
+        why = "doing nothing solves them; keep_empty = true keeps them"
+        return f"tau-bench retail leaves out {named} ({why})" if named else None
 
     def build(self, tokenizer: PreTrainedTokenizerBase, seed: int, speaker: Policy | None = None) -> Tasks:
         if tokenizer.chat_template is None:
