@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import tinker
 
@@ -37,13 +39,33 @@ class PromptedScorer:
         return [0.0, *[*scored[:at], *scored[at + len(self._prefix) :]][1:]]
 
 
+@dataclass
+class Forward:
+    """One request on its way: what is asked for, until it is sent; then the answer."""
+
+    asked: list[Sequence[int]]
+    answer: asyncio.Task[tinker.ForwardBackwardOutput]
+
+
 class TrainerScorer:
-    """The log-probabilities that a run's training weights give now."""
+    """The log-probabilities that a run's training weights give now. What is asked for in one breath is one request, in
+    which shared prompts are computed once."""
 
     def __init__(self, client: tinker.TrainingClient) -> None:
         self._client = client
+        self._next: Forward | None = None
 
     async def logprobs(self, tokens: Sequence[int]) -> list[float]:
         """One a token; 0 for the first, which nothing precedes."""
-        output = await self._client.forward([targets_of(tokens)], "cross_entropy")
-        return [0.0, *output.loss_fn_outputs[0]["logprobs"].to_numpy().tolist()]
+        if self._next is None:
+            asked: list[Sequence[int]] = []
+            self._next = Forward(asked, asyncio.ensure_future(self._send(asked)))
+        request, place = self._next, len(self._next.asked)
+        request.asked.append(tokens)
+        output = await asyncio.shield(request.answer)
+        return [0.0, *output.loss_fn_outputs[place]["logprobs"].to_numpy().tolist()]
+
+    async def _send(self, asked: Sequence[Sequence[int]]) -> tinker.ForwardBackwardOutput:
+        await asyncio.sleep(0)  # everybody who is about to ask
+        self._next = None
+        return await self._client.forward([targets_of(tokens) for tokens in asked], "cross_entropy")

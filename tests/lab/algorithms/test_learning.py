@@ -70,7 +70,7 @@ environment = {{ name = "file", path = "{LETTERS}" }}
     told.append('[[experiment]]\nname = "held"\nsamples = 8\nalgorithm = { name = "grpo", kl = 2.0 }')
     told.append(f'[[experiment]]\nname = "taught"\nalgorithm = {{ name = "distillation", teacher = "{teacher}" }}')
     told.append('[[experiment]]\nname = "async"\nsamples = 8\nmode = "async"\nmax_staleness = 2\nsteps = 10\n')
-    told.append(told.pop() + 'algorithm = { name = "grpo", correction = "truncate" }')
+    told.append(told.pop() + 'algorithm = { name = "grpo", correction = "truncate", reference = "trainer" }')
     told.append('[[experiment]]\nname = "self"\nsamples = 8\n')
     told.append(told.pop() + 'algorithm = { name = "self_distillation", judge = "base" }')
     for name, data in (("sft", "talks"), ("dpo", "pairs"), ("kto", "judged")):
