@@ -11,8 +11,8 @@ import pytest
 from sqlalchemy import BigInteger, Integer
 
 from motet.errors import BadConfig
-from motet.service.catalog.catalog import Catalog, StorageFault
-from motet.service.catalog.changes import Add, Change
+from motet.service.catalog.catalog import Catalog
+from motet.service.catalog.changes import Add, Change, StorageFault
 from motet.service.catalog.tables import metadata
 
 

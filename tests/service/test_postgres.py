@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy import create_engine, inspect
 
-from motet.service.catalog.catalog import Catalog, StorageFault
-from motet.service.catalog.changes import Add, Change, Set
+from motet.service.catalog.catalog import Catalog
+from motet.service.catalog.changes import Add, Change, Set, StorageFault
 from motet.service.catalog.keys import KeyStore, digest_of
 from motet.service.catalog.tables import metadata
 from tests.service.client import Client

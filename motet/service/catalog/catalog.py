@@ -18,21 +18,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Engine, Executable, Table, delete, insert, select, update
+from sqlalchemy import Connection, Engine, Executable, delete, insert, select, update
 from sqlalchemy.exc import DBAPIError, OperationalError, StatementError
 
-from motet.errors import BadConfig, EngineFault
-from motet.service.catalog.changes import Add, Change, Remove, Set, Statement, Values
+from motet.errors import BadConfig
+from motet.service.catalog.changes import Add, Change, Find, Remove, Set, Statement, StorageFault, Values
 from motet.service.catalog.files import Files
+from motet.service.catalog.finding import find, matching, most
 from motet.service.catalog.opening import open_database
 from motet.service.catalog.tables import metadata
 
 RECONNECT_SECONDS = 15.0  # how long a database that went away is waited for
 RECONNECT_PAUSE = 0.2
-
-
-class StorageFault(EngineFault):
-    """What was asked could not be made safe, so it has not happened: no room on the disk, or no database."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,12 +64,20 @@ class Catalog:
         await asyncio.shield(asyncio.wrap_future(waiting.done))
 
     def rows(self, table: str, where: Values | None = None, without: tuple[str, ...] = ()) -> list[dict[str, Any]]:
-        """The rows that match, for a start and for recovery; nothing in between reads."""
+        """The rows that match, for a start and for recovery."""
         source = metadata.tables[table]
         statement = select(*(column for column in source.columns if column.name not in without))
         with self._database.connect() as connection:
-            found = connection.execute(statement.where(*_matching(source, where or {}))).mappings()
+            found = connection.execute(statement.where(*matching(source, where or {}))).mappings()
             return [dict(row) for row in found]
+
+    async def find(self, wanted: Find) -> list[dict[str, Any]]:
+        """What stands in the database now. StorageFault: it does not answer."""
+        return await asyncio.to_thread(find, self._database, wanted)
+
+    def most(self, table: str, column: str) -> int:
+        """The highest number in a column; 0 where there is none."""
+        return most(self._database, table, column)
 
     def close(self) -> None:
         """Write what waits, and let the data folder go."""
@@ -173,7 +178,7 @@ def _happened(connection: Connection, statements: list[Statement]) -> bool:
         if isinstance(added, Add):
             table = metadata.tables[added.table]
             key = {column.name: added.values[column.name] for column in table.primary_key.columns}
-            return connection.execute(select(table).where(*_matching(table, key))).first() is not None
+            return connection.execute(select(table).where(*matching(table, key))).first() is not None
     return False
 
 
@@ -183,15 +188,9 @@ def _sql(statement: Statement) -> Executable:
         case Add(_, values):
             return insert(table).values(**values)
         case Set(_, where, values):
-            return update(table).where(*_matching(table, where)).values(**values)
+            return update(table).where(*matching(table, where)).values(**values)
         case Remove(_, where):
-            return delete(table).where(*_matching(table, where))
-
-
-def _matching(table: Table, where: Values) -> list[ColumnElement[bool]]:
-    return [
-        table.c[name].in_(value) if isinstance(value, list) else table.c[name] == value for name, value in where.items()
-    ]
+            return delete(table).where(*matching(table, where))
 
 
 def _hold(data_dir: Path) -> int:

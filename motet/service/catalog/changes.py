@@ -1,4 +1,4 @@
-"""What may be asked of the catalog, in plain words; `catalog` turns it into SQL."""
+"""What may be asked of the catalog, in plain words; `catalog` and `finding` turn it into SQL."""
 
 from __future__ import annotations
 
@@ -6,7 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from motet.errors import EngineFault
+
 Values = Mapping[str, Any]  # by column
+
+
+class StorageFault(EngineFault):
+    """What was asked could not be made safe, so it has not happened: no room on the disk, or no database."""
 
 
 @dataclass(frozen=True)
@@ -44,3 +50,16 @@ class Change:
     statements: Sequence[Statement] = ()
     files: Mapping[str, bytes] = field(default_factory=dict)
     gone: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Find:
+    """Rows that match: equal to `where` (a list matches each of its values), beyond `above`, before `below`."""
+
+    table: str
+    where: Values = field(default_factory=dict)
+    above: Values = field(default_factory=dict)
+    below: Values = field(default_factory=dict)
+    order: str | None = None
+    limit: int | None = None
+    columns: Sequence[str] = ()  # none: all

@@ -20,7 +20,7 @@ from sqlalchemy import Connection, insert, select, update
 from sqlalchemy.exc import DBAPIError
 
 from motet.errors import BadConfig, NotFound
-from motet.service.catalog.catalog import StorageFault
+from motet.service.catalog.changes import StorageFault
 from motet.service.catalog.opening import open_database
 from motet.service.catalog.tables import keys, tenants
 

@@ -152,6 +152,88 @@ name_versions = Table(
     Column("about", String, nullable=False),
 )
 
+# Answers that were given, in the order of `number`; `content` is what was asked and said, packed.
+answers = Table(
+    "answers",
+    metadata,
+    Column("number", BigInteger, primary_key=True),
+    Column("tenant", String, nullable=False),
+    Column("id", String, nullable=False),
+    Column("time", DateTime, nullable=False),
+    Column("name", String),  # in service; None for the base model and for a bare checkpoint
+    Column("version", BigInteger),
+    Column("user", String),
+    Column("about", JSON, nullable=False),  # the rest of what is told of it
+    Column("content", LargeBinary, nullable=False),
+    Column("size", BigInteger, nullable=False),  # of the content
+    Column("judged", Boolean, nullable=False),  # there is feedback to it
+)
+Index("answers_by_id", answers.c.tenant, answers.c.id, unique=True)
+Index("answers_by_user", answers.c.tenant, answers.c.user)
+Index("answers_by_judged", answers.c.judged, answers.c.time)
+
+# What was said of answers, in the order of `number`.
+feedback = Table(
+    "feedback",
+    metadata,
+    Column("number", BigInteger, primary_key=True),
+    Column("tenant", String, nullable=False),
+    Column("id", String, nullable=False),  # the client's
+    Column("time", DateTime, nullable=False),
+    Column("answer", String, nullable=False),
+    Column("name", String),  # as the answer's
+    Column("version", BigInteger),
+    Column("source", String),  # who says so
+    Column("said", JSON, nullable=False),
+    Column("digest", String, nullable=False),  # of the request, to know it again
+    Column("quarantine", String),  # why no training may have it
+    Column("training", String),  # the one that has claimed it
+)
+Index("feedback_by_id", feedback.c.tenant, feedback.c.id, unique=True)
+Index("feedback_by_answer", feedback.c.tenant, feedback.c.answer)
+Index("feedback_by_name", feedback.c.tenant, feedback.c.name, feedback.c.number)
+Index("feedback_by_source", feedback.c.tenant, feedback.c.source)
+
+# Trainings of names in service: claims of feedback, and the version that came of each.
+trainings = Table(
+    "trainings",
+    metadata,
+    Column("id", String, primary_key=True),
+    Column("tenant", String, nullable=False),
+    Column("key", String, nullable=False),  # the client's
+    Column("name", String, nullable=False),
+    Column("state", String, nullable=False),  # open, done or abandoned
+    Column("parent", String),  # a checkpoint; None: the base model
+    Column("recipe", JSON, nullable=False),
+    Column("digest", String, nullable=False),
+    Column("opened", DateTime, nullable=False),
+    Column("closed", DateTime),
+    Column("path", String),  # the checkpoint that it gave
+    Column("version", BigInteger),  # its number under the name
+    Column("reason", String, nullable=False),
+)
+Index("trainings_by_key", trainings.c.tenant, trainings.c.key, unique=True)
+
+# Which feedback a training had, and as what: item, replayed or held_out. It outlives the feedback.
+lineage = Table(
+    "lineage",
+    metadata,
+    Column("training", String, primary_key=True),
+    Column("feedback", BigInteger, primary_key=True),  # its number
+    Column("role", String, nullable=False),
+    Column("forgotten", String),  # whose it was (a keyed digest of the user), once that person's data was deleted
+)
+Index("lineage_by_feedback", lineage.c.feedback)
+
+# What tenants chose of records, where it is not the server's.
+recording = Table(
+    "recording",
+    metadata,
+    Column("tenant", String, primary_key=True),
+    Column("store", Boolean, nullable=False),
+    Column("keep_days", Float),
+)
+
 # API keys: only digests are kept.
 keys = Table(
     "keys",

@@ -24,6 +24,7 @@ from motet.service.http.routes import (
     billing,
     catalog,
     downloads,
+    feedback,
     files,
     futures,
     metrics,
@@ -31,10 +32,13 @@ from motet.service.http.routes import (
     openai,
     operation,
     own,
+    records,
+    said,
     sampling,
     sessions,
     sharing,
     training,
+    trainings,
     weights,
 )
 from motet.service.http.service import Service
@@ -49,8 +53,8 @@ STATUS: dict[type[MotetError], int] = {
 
 ROOMS = {
     "/api/v1": (sessions, training, weights, sampling, futures, catalog, sharing, downloads, billing, absent),
-    "/motet/v1": (own, operation, files, names),
-    "/v1": (openai,),
+    "/motet/v1": (own, operation, files, names, records, said, trainings),
+    "/v1": (openai, feedback),
     "": (metrics,),
 }
 

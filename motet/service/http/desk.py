@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from motet.errors import EngineFault, EngineGone, MotetError
-from motet.service.catalog.catalog import StorageFault
+from motet.service.catalog.changes import StorageFault
 from motet.service.http.accepted import Accepted, Outcome
 from motet.service.http.futures import Promises, failure
 from motet.service.http.journal import Journal

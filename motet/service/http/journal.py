@@ -11,8 +11,8 @@ from datetime import datetime
 from typing import Any
 
 from motet.engine.types import AdamW
-from motet.service.catalog.catalog import Catalog, StorageFault
-from motet.service.catalog.changes import Add, Change, Remove, Set, Statement
+from motet.service.catalog.catalog import Catalog
+from motet.service.catalog.changes import Add, Change, Remove, Set, Statement, StorageFault
 from motet.service.catalog.files import INLINE_BYTES
 from motet.service.http.accepted import Accepted, Outcome
 from motet.service.http.futures import JSON

@@ -42,6 +42,15 @@ class Turn:
     number: int | None  # of the version that it was about
     time: datetime
     reason: str
+    by: str = ""  # who says so
+
+
+@dataclass(frozen=True)
+class Word:
+    """Why something is done to a name, and who does it."""
+
+    reason: str = ""
+    by: str = ""
 
 
 @dataclass(eq=False)
@@ -71,6 +80,9 @@ class Chosen:
 
     label: str  # support@v12
     path: str
+    name: str | None = None  # in service
+    number: int | None = None
+    canary: bool = False  # the candidate, by its share of traffic
 
 
 class Names:
@@ -101,18 +113,19 @@ class Names:
     def choose(self, tenant: str, asked: str, conversation: str | None) -> Chosen:
         """`support`, `support@v12` or `support@candidate`, as it stands now. NotFound, BadRequest."""
         plain, _, wanted = asked.partition("@")
+        canary = False
         name = self.find(tenant, plain)
         if wanted == CANDIDATE:
             number = name.candidate
         elif wanted:
             number = int(wanted[1:]) if re.fullmatch(r"v[0-9]{1,9}", wanted) else None
-        elif name.candidate is not None and _falls(asked, conversation, name.canary):
+        elif name.candidate is not None and (canary := _falls(asked, conversation, name.canary)):
             number = name.candidate
         else:
             number = name.serving
         if number is None:
             raise NotFound(f"{asked} stands for no version: {plain}@v1 to @v{len(name.versions)} are there")
-        return Chosen(f"{plain}@v{number}", name.version(number).path)
+        return Chosen(f"{plain}@v{number}", name.version(number).path, plain, number, canary)
 
     def check_free(self, tenant: str, path: str) -> None:
         """BadRequest where a checkpoint is in service: it must stay."""
@@ -125,7 +138,7 @@ class Names:
         """What an earlier server wrote down."""
         for row in names:
             turns = [
-                Turn(one["event"], one["number"], datetime.fromisoformat(one["time"]), one["reason"])
+                Turn(one["event"], one["number"], datetime.fromisoformat(one["time"]), one["reason"], one.get("by", ""))
                 for one in row["turns"]
             ]
             name = Name(row["tenant"], row["name"], [], turns)
@@ -150,28 +163,32 @@ def _falls(name: str, conversation: str | None, share: float) -> bool:
 # -- what may be done to a name: each gives it as it is afterwards -------------------------------------------------
 
 
-def brought(name: Name, path: str, about: str) -> Name:
-    """A new version, the candidate from now on. The first one of a name serves at once."""
-    version = NamedVersion(len(name.versions) + 1, path, now(), about)
+def brought(name: Name, path: str, word: Word) -> Name:
+    """A new version, the candidate from now on; the first one serves at once, one that is there stays as it is."""
+    if any(one.path == path for one in name.versions):
+        return name
+    version = NamedVersion(len(name.versions) + 1, path, now(), word.reason)
     after = _copy(name, [*name.versions, version])
     after.candidate = version.number
-    turned = _turned(after, "candidate", version.number, about)
-    return promoted(turned, version.number, "the first version") if name.serving is None else turned
+    turned = _turned(after, "candidate", version.number, word)
+    return promoted(turned, version.number, Word("the first version", word.by)) if name.serving is None else turned
 
 
-def promoted(name: Name, number: int, reason: str) -> Name:
-    """A version serves from the next request on. BadRequest: the name is pinned."""
+def promoted(name: Name, number: int, word: Word) -> Name:
+    """A version serves from the next request on; said again it is nothing. BadRequest: the name is pinned."""
     if name.pinned:
         raise BadRequest(f"{name.name} is pinned to v{name.serving}: unpin it first")
     name.version(number)
+    if name.serving == number:
+        return name
     after = _copy(name)
     after.before, after.serving = name.serving, number
     after.candidate = None if name.candidate == number else name.candidate
     after.canary = 0.0 if after.candidate is None else name.canary
-    return _turned(after, "promote", number, reason)
+    return _turned(after, "promote", number, word)
 
 
-def rolled_back(name: Name, reason: str) -> Name:
+def rolled_back(name: Name, word: Word) -> Name:
     """The version before serves again, and no candidate takes traffic. BadRequest: there is none, or it is pinned."""
     if name.pinned:
         raise BadRequest(f"{name.name} is pinned to v{name.serving}: unpin it first")
@@ -179,23 +196,23 @@ def rolled_back(name: Name, reason: str) -> Name:
         raise BadRequest(f"{name.name} has served no version before this one")
     after = _copy(name)
     after.serving, after.before, after.candidate, after.canary = name.before, None, None, 0.0
-    return _turned(after, "rollback", name.before, reason)
+    return _turned(after, "rollback", name.before, word)
 
 
-def pinned(name: Name, number: int | None, reason: str) -> Name:
+def pinned(name: Name, number: int | None, word: Word) -> Name:
     """A version serves whatever is promoted, until the pin is taken away (None)."""
     after = _copy(name)
     if number is None:
         after.pinned = False
-        return _turned(after, "unpin", name.serving, reason)
+        return _turned(after, "unpin", name.serving, word)
     name.version(number)
     if number != name.serving:
         after.before, after.serving = name.serving, number
     after.pinned = True
-    return _turned(after, "pin", number, reason)
+    return _turned(after, "pin", number, word)
 
 
-def canaried(name: Name, share: float, reason: str) -> Name:
+def canaried(name: Name, share: float, word: Word) -> Name:
     """The candidate takes a share of the traffic. BadRequest: there is none."""
     if not 0 <= share <= 1:
         raise BadRequest(f"share is {share}: choose 0 to 1")
@@ -203,7 +220,7 @@ def canaried(name: Name, share: float, reason: str) -> Name:
         raise BadRequest(f"{name.name} has no candidate: bring a version first")
     after = _copy(name)
     after.canary = share
-    return _turned(after, "canary", name.candidate, reason)
+    return _turned(after, "canary", name.candidate, word)
 
 
 def _copy(name: Name, versions: list[NamedVersion] | None = None) -> Name:
@@ -213,8 +230,8 @@ def _copy(name: Name, versions: list[NamedVersion] | None = None) -> Name:
     return after
 
 
-def _turned(name: Name, event: Event, number: int | None, reason: str) -> Name:
-    name.turns.append(Turn(event, number, now(), reason))
+def _turned(name: Name, event: Event, number: int | None, word: Word) -> Name:
+    name.turns.append(Turn(event, number, now(), word.reason, word.by))
     return name
 
 

@@ -14,7 +14,8 @@ import uvicorn
 from prometheus_client import disable_created_metrics
 
 from motet.errors import BadConfig
-from motet.service.catalog.catalog import Catalog, StorageFault
+from motet.service.catalog.catalog import Catalog
+from motet.service.catalog.changes import StorageFault
 from motet.service.catalog.keys import KeyStore
 from motet.service.http.app import create_app
 from motet.service.http.auth import LOOPBACK, KeyRing
@@ -69,6 +70,7 @@ class _Server(uvicorn.Server):
         self._service.completions.close()
         await super().shutdown(sockets)
         await self._supervisor.stop()
+        await self._service.records.recorder.flush()
         with contextlib.suppress(StorageFault):
             await self._service.usage.save(self._service.journal.write)
 
@@ -99,6 +101,8 @@ async def serve(settings: ServiceSettings, entry: Callable[[socket.socket], None
         supervisor.on_open = service.engine_opened
         service.errand(watch_sessions(service))
         service.errand(service.keep_accounts())
+        service.errand(service.records.recorder.work())
+        service.errand(service.records.keep_tidy())
         watched = Operation.of(service, meters, supervisor.memory_bytes)
         config = uvicorn.Config(
             create_app(service, watched),

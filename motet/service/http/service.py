@@ -16,8 +16,9 @@ from motet.engine.core.channel import OnPart
 from motet.engine.core.requests import DropRun, DropVersion, LoadVersion, Request
 from motet.engine.types import BaseInfo, Claim
 from motet.errors import BadRequest, Busy, EngineFault, NotFound
-from motet.service.catalog.catalog import Catalog, StorageFault
-from motet.service.catalog.changes import Remove, Set
+from motet.service.catalog.catalog import Catalog
+from motet.service.catalog.changes import Remove, Set, StorageFault
+from motet.service.feedback.records import Records
 from motet.service.http.accepted import Accepted, Kind
 from motet.service.http.auth import KeyRing
 from motet.service.http.checkpoints import remove_folder, run_folder
@@ -84,7 +85,9 @@ class Service:
         self.names = Names()
         self.naming = asyncio.Lock()  # one change of a name at a time
         self.language = Language(lambda: engine.info.folder)
-        self.links = Links(open_secret(settings.data_dir))
+        secret = open_secret(settings.data_dir)
+        self.links = Links(secret)
+        self.records = Records(catalog, settings.records, secret)
         self.promises = Promises(settings, self._forgotten, self._ended)
         self.desk = Desk(self, self.journal, self.promises, self._take_back)
         self._errands: set[asyncio.Task[None]] = set()

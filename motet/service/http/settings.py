@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from motet.errors import BadConfig
+from motet.service.feedback.settings import RecordSettings
 from motet.service.http.quotas import Quotas
 
 MIB = 1024**2
@@ -33,6 +34,7 @@ class ServiceSettings:
     tls_cert: Path | None = None  # a certificate chain in PEM, with tls_key: HTTPS instead of HTTP
     tls_key: Path | None = None
     quotas: Quotas = Quotas()  # of each tenant that has none of its own
+    records: RecordSettings = RecordSettings()  # of answers, and feedback to them
 
     def __post_init__(self) -> None:
         """BadConfig where no such port can be, or half of a TLS pair is missing."""

@@ -32,6 +32,7 @@ class Drawing(BaseModel):
     stream_options: StreamOptions | None = None
     user: str | None = None
     metadata: dict[str, Any] | None = None
+    store: bool | None = None  # False: no record of the answer is kept
     # Taken where they ask for nothing.
     presence_penalty: float | None = None
     frequency_penalty: float | None = None
@@ -102,7 +103,6 @@ class ChatCompletion(Drawing):
     max_completion_tokens: int | None = Field(default=None, ge=1)
     logprobs: bool | None = None
     top_logprobs: int | None = Field(default=None, ge=0, le=MOST_LIKELIEST)
-    store: bool | None = None
 
     @property
     def most_tokens(self) -> int | None:

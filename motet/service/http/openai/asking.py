@@ -60,6 +60,12 @@ class Question:
         return Sample(self.named.version, self.prompt, params, body.n, share=tenant, top_sample_logprobs=body.likeliest)
 
 
+def conversation_of(body: wire.ChatCompletion | wire.TextCompletion) -> str | None:
+    """What a canary's share is decided by: `motet.conversation` of the metadata, else the user."""
+    named = (body.metadata or {}).get("motet.conversation", body.user)
+    return None if named is None else str(named)
+
+
 def chat_prompt(chat: Chat, body: wire.ChatCompletion) -> IntArray:
     """The conversation in tokens. BadRequest: the tokenizer has no template, or the template refuses it."""
     if chat.tokenizer.chat_template is None:

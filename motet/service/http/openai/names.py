@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from motet.errors import BadRequest, NotFound
+from motet.service.http.naming import Chosen
 from motet.service.http.service import Service
 
 
@@ -15,6 +16,9 @@ class Named:
     label: str
     version: str | None
     path: str | None = None
+    name: str | None = None  # in service, and which of its versions
+    number: int | None = None
+    canary: bool = False  # a canary's share chose it
 
 
 async def resolve(service: Service, tenant: str, model: str, conversation: str | None = None) -> Named:
@@ -26,15 +30,14 @@ async def resolve(service: Service, tenant: str, model: str, conversation: str |
     if model in (info.name, info.folder):
         return Named(info.name, None)
     if model.startswith("tinker://"):
-        label, path = model, model
+        chosen = Chosen(model, model)
     else:
         chosen = service.names.choose(tenant, model, conversation)
-        label, path = chosen.label, chosen.path
-    checkpoint = service.registry.readable(tenant, path)
+    checkpoint = service.registry.readable(tenant, chosen.path)
     if checkpoint.kind != "sampler_weights":
-        raise BadRequest(f"{path} is training state: name a path that save_weights_for_sampler gave")
+        raise BadRequest(f"{chosen.path} is training state: name a path that save_weights_for_sampler gave")
     version = service.registry.versions.get(checkpoint.path)
     if version is None:
         raise NotFound(f"the version {checkpoint.path} has been let go: save it again")
     await service.present(version)
-    return Named(label, checkpoint.path, checkpoint.path)
+    return Named(chosen.label, checkpoint.path, checkpoint.path, chosen.name, chosen.number, chosen.canary)

@@ -12,19 +12,23 @@ from motet.engine.types import SamplePart, SampleResult
 from motet.errors import MotetError
 from motet.service.http.openai.admitting import count
 from motet.service.http.openai.language import Words
+from motet.service.http.openai.recording import Watch, record
 from motet.service.http.openai.telling import Answer, finish_reason, split_calls, told_logprobs, usage
 from motet.service.http.service import Service
 
 
-async def stream(service: Service, tenant: str, answer: Answer, leaving: ExitStack) -> AsyncIterator[bytes]:
+async def stream(
+    service: Service, tenant: str, answer: Answer, watch: Watch, leaving: ExitStack
+) -> AsyncIterator[bytes]:
     """The events of an answer; `leaving` is closed at its end. A client that goes takes its request back."""
     parts: asyncio.Queue[SamplePart | None] = asyncio.Queue()
     done = service.engine.submit(answer.question.sample(tenant), parts.put_nowait)
     done.add_done_callback(lambda _: parts.put_nowait(None))
     try:
-        async for event in _events(answer, parts, done):
+        async for event in _events(answer, parts, done, watch):
             yield b"data: " + json.dumps(event).encode() + b"\n\n"
         count(service, tenant, answer.question, done.result())
+        record(service, tenant, answer, done.result(), watch)
         yield b"data: [DONE]\n\n"
     except MotetError as error:
         told = {"error": {"message": str(error), "type": "server_error", "code": None, "param": None}}
@@ -35,7 +39,7 @@ async def stream(service: Service, tenant: str, answer: Answer, leaving: ExitSta
 
 
 async def _events(
-    answer: Answer, parts: asyncio.Queue[SamplePart | None], done: asyncio.Future[SampleResult]
+    answer: Answer, parts: asyncio.Queue[SamplePart | None], done: asyncio.Future[SampleResult], watch: Watch
 ) -> AsyncIterator[dict[str, Any]]:
     question = answer.question
     words = [Words(question.tokenizer, question.body.stops) for _ in range(question.body.n)]
@@ -44,6 +48,7 @@ async def _events(
             [_choice(answer, index, {"role": "assistant", "content": ""}) for index in range(len(words))], True
         )
     while (part := await parts.get()) is not None:
+        watch.token()
         new = words[part.index].add(part.token)
         if question.tools or not (new or question.wants_logprobs):
             continue  # with tools, what is said is known only once it is over: it may be a call
@@ -62,7 +67,7 @@ async def _events(
 
 def _last(answer: Answer, index: int, words: Words, reason: str) -> list[dict[str, Any]]:
     """What was held back, the calls, and why it ended."""
-    content, calls = split_calls(answer.question, words.text)
+    content, calls = split_calls(answer.question, words.text, f"{answer.id[:20]}{index}")
     rest = content if answer.question.tools else words.rest()
     pieces = [_choice(answer, index, {"content": rest})] if rest else []
     if calls:

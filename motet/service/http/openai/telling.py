@@ -28,11 +28,15 @@ class Answer:
     id: str = field(default_factory=lambda: uuid4().hex)
     created: int = field(default_factory=lambda: int(time.time()))
 
+    @property
+    def whole_id(self) -> str:
+        """As clients know it."""
+        return f"{'chatcmpl' if self.question.is_chat else 'cmpl'}-{self.id}"
+
     def frame(self, choices: list[dict[str, Any]], chunk: bool = False) -> dict[str, Any]:
         kind = "chat.completion" if self.question.is_chat else "text_completion"
-        prefix = "chatcmpl" if self.question.is_chat else "cmpl"
         return {
-            "id": f"{prefix}-{self.id}",
+            "id": self.whole_id,
             "object": f"{kind}.chunk" if chunk and self.question.is_chat else kind,
             "created": self.created,
             "model": self.question.named.label,
@@ -47,7 +51,7 @@ class Answer:
     def _choice(self, index: int, one: SampledSequence) -> dict[str, Any]:
         question = self.question
         text = Words(question.tokenizer, question.body.stops, one.tokens.tolist()).text
-        content, calls = split_calls(question, text)
+        content, calls = split_calls(question, text, f"{self.id[:20]}{index}")
         finish = finish_reason(one.stop_reason, bool(calls))
         told = _logprobs(question, one)
         if not question.is_chat:
@@ -69,17 +73,20 @@ def usage(question: Question, result: SampleResult) -> dict[str, Any]:
     }
 
 
-def split_calls(question: Question, text: str) -> tuple[str | None, list[dict[str, Any]]]:
-    """What was said, and the tools that were called; without tools in the request a call is only words."""
+def split_calls(question: Question, text: str, mark: str) -> tuple[str | None, list[dict[str, Any]]]:
+    """What was said, and the tools that were called; without tools in the request a call is only words.
+
+    `mark` begins the ids of the calls: an answer is told the same, however often.
+    """
     if not question.tools:
         return text, []
     calls = [
         {
-            "id": f"call_{uuid4().hex[:24]}",
+            "id": f"call_{mark}_{place}",
             "type": "function",
             "function": {"name": call.name, "arguments": json.dumps(call.arguments)},
         }
-        for call in read_calls(text)
+        for place, call in enumerate(read_calls(text))
     ]
     said = text.partition(CALLED)[0].strip() if CALLED in text else "" if calls else text
     return said or (None if calls else ""), calls

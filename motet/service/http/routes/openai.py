@@ -11,8 +11,9 @@ from fastapi.responses import StreamingResponse
 from motet.engine.types import SampleResult
 from motet.service.http.deps import Svc, Tenant
 from motet.service.http.openai.admitting import admitted, count
-from motet.service.http.openai.asking import Question, chat_prompt, text_prompt
+from motet.service.http.openai.asking import Question, chat_prompt, conversation_of, text_prompt
 from motet.service.http.openai.names import resolve
+from motet.service.http.openai.recording import Watch, record
 from motet.service.http.openai.streaming import stream
 from motet.service.http.openai.telling import Answer
 from motet.service.http.service import Service
@@ -42,7 +43,7 @@ async def chat_completion(
 ) -> dict[str, Any] | StreamingResponse:
     """Answer a conversation."""
     chat = await service.language.chat()
-    named = await resolve(service, tenant, body.model, _conversation(body))
+    named = await resolve(service, tenant, body.model, conversation_of(body))
     question = Question(body, named, chat.tokenizer, chat_prompt(chat, body), service.engine.info.end_tokens)
     return await _answer(service, tenant, question)
 
@@ -53,26 +54,22 @@ async def text_completion(
 ) -> dict[str, Any] | StreamingResponse:
     """Go on with a text."""
     chat = await service.language.chat()
-    named = await resolve(service, tenant, body.model, _conversation(body))
+    named = await resolve(service, tenant, body.model, conversation_of(body))
     question = Question(body, named, chat.tokenizer, text_prompt(chat, body), service.engine.info.end_tokens)
     return await _answer(service, tenant, question)
 
 
 async def _answer(service: Service, tenant: str, question: Question) -> Told:
-    answer = Answer(question)
+    answer, watch = Answer(question), Watch()
     with ExitStack() as leaving:
         leaving.enter_context(admitted(service, tenant, question))
         if question.body.stream:
-            return StreamingResponse(stream(service, tenant, answer, leaving.pop_all()), media_type=EVENTS)
+            return StreamingResponse(stream(service, tenant, answer, watch, leaving.pop_all()), media_type=EVENTS)
         result: SampleResult = await service.engine.call(question.sample(tenant))
     count(service, tenant, question, result)
-    return answer.whole(result)
-
-
-def _conversation(body: wire.ChatCompletion | wire.TextCompletion) -> str | None:
-    """What a canary's share is decided by: `motet.conversation` of the metadata, else the user."""
-    named = (body.metadata or {}).get("motet.conversation", body.user)
-    return None if named is None else str(named)
+    told = answer.whole(result)
+    record(service, tenant, answer, result, watch, told)
+    return told
 
 
 def _model(name: str) -> dict[str, Any]:
