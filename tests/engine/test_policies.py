@@ -22,7 +22,7 @@ def settings_on(model: Path, policy: PolicyName) -> EngineSettings:
 
 def test_fair_divides_device_time_by_priority(tiny_model: Path) -> None:
     shares = shares_of(settings_on(tiny_model, "fair"), seconds=1.5)
-    assert shares == pytest.approx([0.25, 0.25, 0.5], abs=0.08)
+    assert shares == pytest.approx([0.25, 0.25, 0.5], abs=0.15)
 
 
 def test_first_come_ends_first_and_the_others_end_too(tiny_model: Path) -> None:

@@ -54,7 +54,9 @@ def trained(ann: Person) -> list[str]:
 def serving(sdk_address: str, route: str, key: str = "tml-ann", **body: Any) -> httpx.Response:
     headers = {"Authorization": f"Bearer {key}"}
     url = f"{sdk_address}/motet/v1/serving{route}"
-    return httpx.post(url, json=body, headers=headers) if body else httpx.get(url, headers=headers)
+    return (
+        httpx.post(url, json=body, headers=headers, timeout=60) if body else httpx.get(url, headers=headers, timeout=60)
+    )
 
 
 def ask(client: openai.OpenAI, model: str, **more: Any) -> Any:
@@ -204,7 +206,7 @@ def test_tool_calls_come_as_calls(client: openai.OpenAI, ann: Person, stream: bo
 def test_mistakes_come_in_openais_form(sdk_address: str, ann: Person, body: dict[str, Any], told: str) -> None:
     whole = {"model": ann.model, "messages": TALK, "max_tokens": 4, **body}
     headers = {"Authorization": "Bearer tml-ann"}
-    answer = httpx.post(f"{sdk_address}/v1/chat/completions", json=whole, headers=headers)
+    answer = httpx.post(f"{sdk_address}/v1/chat/completions", json=whole, headers=headers, timeout=60)
     assert answer.status_code in (400, 404)
     error = answer.json()["error"]
     assert error["type"] == "invalid_request_error"
@@ -247,12 +249,12 @@ def test_a_name_outlives_kill_9(mortal: Restartable) -> None:
 
 def test_a_client_that_hangs_up_frees_what_its_stream_held(sdk_address: str, ann: Person) -> None:
     def held() -> float:
-        answer = httpx.get(f"{sdk_address}/motet/v1/stats", headers={"X-API-Key": "tml-ann"})
+        answer = httpx.get(f"{sdk_address}/motet/v1/stats", headers={"X-API-Key": "tml-ann"}, timeout=60)
         return float(answer.json()["engine"]["sequences"])
 
     body = {"model": ann.model, "messages": TALK, "stream": True, "n": 4, "temperature": 1.0, "seed": 5}
     headers = {"Authorization": "Bearer tml-ann"}
-    with httpx.stream("POST", f"{sdk_address}/v1/chat/completions", json=body, headers=headers) as answer:
+    with httpx.stream("POST", f"{sdk_address}/v1/chat/completions", json=body, headers=headers, timeout=60) as answer:
         lines = answer.iter_lines()
         assert next(lines).startswith("data: ")
     wait_until(lambda: held() == 0)
@@ -263,11 +265,11 @@ def test_a_full_queue_is_told_to_come_again(tmp_path: Path, sdk_model: Path) -> 
     settings.write_text("[service.quotas]\nqueued_tokens = 100\n")
     with serving_server(sdk_model, tmp_path, ("--config", str(settings))) as server:
         headers = {"Authorization": "Bearer tml-one"}
-        model = httpx.get(f"{server.address}/v1/models", headers=headers).json()["data"][0]["id"]
+        model = httpx.get(f"{server.address}/v1/models", headers=headers, timeout=60).json()["data"][0]["id"]
 
         def ask_for(tokens: int) -> httpx.Response:
             body = {"model": model, "prompt": "a", "max_tokens": tokens}
-            return httpx.post(f"{server.address}/v1/completions", json=body, headers=headers)
+            return httpx.post(f"{server.address}/v1/completions", json=body, headers=headers, timeout=60)
 
         assert ask_for(400).status_code == 400  # never fits, whatever it waits for
         assert ask_for(20).status_code == 200
