@@ -93,8 +93,8 @@ def open_backend(settings: EngineSettings, ledger: Ledger, breathe: Callable[[La
 
 def open_engine(settings: EngineSettings) -> Engine:
     """A warm engine with a local backend. NotFound, BadConfig, EngineFault where it cannot be."""
-    ledger = Ledger(POLICIES[settings.policy](), settings.longest_turn_wait)
-    floor = Floor(settings.lanes == "shared", ledger.budget, ledger.policy.patient)
+    ledger = Ledger(POLICIES[settings.policy](), settings.longest_turn_wait, serving_part=settings.serving_part)
+    floor = Floor(settings.lanes == "shared", ledger.budget, ledger.policy.patient, ledger.serving_first)
     breathe: Callable[[Lane], None] = (lambda lane: None) if "cores" in settings.apart else floor.breathe
     backend = open_backend(settings, ledger, breathe)
     queues = Queues(settings.pass_rows, backend.training.run_ready, ledger, mixed="training" not in settings.apart)

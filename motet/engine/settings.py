@@ -32,6 +32,7 @@ class EngineSettings:
     prompt_rows: int = 256  # prompt tokens in one sampling step
     policy: PolicyName = "fair"  # whose turn it is: fair, throughput or first-come
     longest_turn_wait: float = 30.0  # seconds after which whoever had no turn comes first, under every policy
+    serving_part: float = 0.5  # of device time, within which answers to /v1 come before everything else
     max_waiting: int = 4096  # sampling requests in the queue; more are told to come again
     apart: tuple[str, ...] = ()  # for benchmarks: the kinds of sharing (MIXINGS) to give up
 
@@ -47,6 +48,8 @@ class EngineSettings:
         for name in ("max_rank", "kv_cache_bytes", "host_bytes", "pass_rows", "prompt_rows", "max_waiting"):
             if getattr(self, name) < 1:
                 raise BadConfig(f"{name} is {getattr(self, name)}: choose 1 or more")
+        if not 0 <= self.serving_part <= 1:
+            raise BadConfig(f"serving_part is {self.serving_part}: choose a part of device time, 0 to 1")
         if not self.longest_turn_wait > 0:
             raise BadConfig(f"longest_turn_wait is {self.longest_turn_wait}: choose seconds above 0")
         if unknown := set(self.apart) - set(MIXINGS):

@@ -118,10 +118,14 @@ class Claim:
 
 @dataclass(frozen=True)
 class Payer:
-    """Whose device time a piece of work takes: a run's where there is one, else a share's (None: the common one)."""
+    """Whose device time a piece of work takes: a run's where there is one, else a share's (None: the common one).
+
+    serving: somebody waits for it; it is the share's, and comes first within its part of device time.
+    """
 
     run: str | None = None
     share: str | None = None
+    serving: bool = False
 
 
 @dataclass(frozen=True)

@@ -107,3 +107,12 @@ def test_a_long_pass_lets_the_other_lane_in_at_its_breaths() -> None:
         floor.breathe("training")
         assert entered.is_set()
     thread.join()
+
+
+def test_the_lane_of_answers_comes_before_its_turn_and_leaves_the_other_its_bound() -> None:
+    floor = Floor(True, lambda lane: 0.99 if lane == "training" else 0.01, serving=lambda: True)
+    crew = Crew(floor, sampling_part=0.005, training_part=0.02, parts=20)
+    crew.run(1.5)
+    assert crew.clashes == [] and crew.sampling_share > 0.7
+    waits = {lane: clock.longest_wait for lane, clock in floor.clocks.items()}
+    assert waits["sampling"] < 0.15 < waits["training"] < LONGEST_WAIT + 0.15

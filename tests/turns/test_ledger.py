@@ -138,3 +138,43 @@ def test_a_priority_that_nobody_can_be_weighed_against_is_refused(priority: floa
         Claim(priority)
     with pytest.raises(BadRequest, match="choose 1/1000 to 1000"):
         Claim(share_priority=priority)
+
+
+def test_answers_come_first_within_their_part() -> None:
+    """A quarter of device time: answers that would take all of it get that, whatever the policy; others the rest."""
+    for policy in (Fair(), Throughput(), FirstCome()):
+        book = Ledger(policy, 1e9, now=lambda: 0.0, serving_part=0.25)
+        book.open("trainer", Claim())
+        trainer = book.begin(Payer("trainer"), "training")
+        rollout = book.begin(Payer("trainer"), "sampling")
+        answer = book.begin(Payer("trainer", "red", serving=True), "sampling")
+        assert book.order([rollout, answer], "sampling")[0] is answer is not rollout
+        had = {True: 0.0, False: 0.0}
+        for _ in range(4000):
+            first = book.serving_first()
+            book.charge(answer if first else trainer, "sampling" if first else "training", 0.01)
+            had[first] += 0.01
+        assert had[True] / sum(had.values()) == pytest.approx(0.25, abs=0.03), policy
+        assert book.serving_seconds() == pytest.approx(had[True])
+        book.end(answer, "sampling")
+        assert not book.serving_first()
+
+
+def test_what_others_sample_beside_an_answer_counts_against_its_part() -> None:
+    """Else a lane full of rollouts would come first for as long as one answer is on its way."""
+    book = Ledger(Fair(), 1e9, now=lambda: 0.0, serving_part=0.5)
+    rollout, answer = book.begin(Payer("run"), "sampling"), book.begin(Payer(share="red", serving=True), "sampling")
+    for _ in range(300):
+        book.charge(rollout, "sampling", 0.01)
+    assert not book.serving_first()
+    book.end(answer, "sampling")
+    assert book.begin(Payer(share="red", serving=True), "sampling") and not book.serving_first()
+
+
+def test_answering_alone_is_no_debt_that_lasts() -> None:
+    book = Ledger(Fair(), 1e9, now=lambda: 0.0, serving_part=0.5)
+    answer, trainer = book.begin(Payer(share="red", serving=True), "sampling"), book.begin(Payer("run"), "training")
+    book.charge(answer, "sampling", 3600.0)
+    assert not book.serving_first()
+    book.charge(trainer, "training", 0.5)
+    assert book.serving_first()

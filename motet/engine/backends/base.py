@@ -27,6 +27,7 @@ from motet.engine.types import (
     JournaledStep,
     Lane,
     Loss,
+    Payer,
     PromptQuery,
     PublishResult,
     RunState,
@@ -64,7 +65,7 @@ class SampleOrder:
     num_samples: int
     query: PromptQuery
     top_sample_logprobs: int
-    share: str | None
+    payer: Payer  # without the run of its version, which is the backend's to know
     done: Future[SampleResult]
     on_part: OnPart | None = None
 

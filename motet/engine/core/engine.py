@@ -37,7 +37,7 @@ from motet.engine.core.requests import (
     Stats,
 )
 from motet.engine.turns.ledger import Ledger
-from motet.engine.types import Lane
+from motet.engine.types import Lane, Payer
 from motet.errors import EngineFault, EngineGone, MotetError
 
 
@@ -133,6 +133,7 @@ class Engine:
             **self._queues.sizes(),
             **self._files.sizes(),
             **times,
+            "serving_seconds": self._ledger.serving_seconds(),
             **self._ledger.seconds(),
         }
 
@@ -287,7 +288,7 @@ def _order(request: Sample, future: Future[Any], on_part: OnPart | None) -> Samp
         request.num_samples,
         request.query,
         request.top_sample_logprobs,
-        request.share,
+        Payer(share=request.share, serving=request.serving),
         future,
         on_part,
     )

@@ -1,8 +1,9 @@
 """Who has the cores. Two lanes over the same cores take turns; with cores of their own neither ever waits.
 
 A lane's budget is a part of device time, and start-time fair queueing between the two (see `turns.ledger`) keeps to it.
-A lane that wants nothing leaves all of it to the other. Whatever the budgets, a lane that has waited for LONGEST_WAIT,
-less the time that the other's parts take, comes next.
+A lane that wants nothing leaves all of it to the other. While `serving` says so, somebody waits for an
+answer, and the sampling lane comes before its turn. Whatever the budgets, a lane that has waited for LONGEST_WAIT, less
+the time that the other's parts take, comes next.
 """
 
 from __future__ import annotations
@@ -47,12 +48,17 @@ class Floor:
     """
 
     def __init__(
-        self, exclusive: bool, budget: Callable[[Lane], float] = lambda lane: 0.5, patient: bool = False
+        self,
+        exclusive: bool,
+        budget: Callable[[Lane], float] = lambda lane: 0.5,
+        patient: bool = False,
+        serving: Callable[[], bool] = lambda: False,
     ) -> None:
         self.clocks: dict[Lane, LaneClock] = {"sampling": LaneClock(), "training": LaneClock()}
         self._exclusive = exclusive
         self._budget = budget
         self._patient = patient
+        self._serving = serving
         self._changed = threading.Condition()
         self._holder: Lane | None = None
 
@@ -73,8 +79,7 @@ class Floor:
         if other.asked is None:
             return
         with self._changed:
-            behind = not self._patient and mine.tag + (now - mine.began) / self._budget(lane) > other.tag
-            due = other.asked is not None and (behind or self._pressing(OTHER[lane], now))
+            due = other.asked is not None and (self._overtakes(lane, now) or self._pressing(OTHER[lane], now))
         if due:
             self._give(lane, 0.0)
             self._take(lane)
@@ -83,6 +88,13 @@ class Floor:
         """Seconds that the lane has had the cores, now that it has them."""
         clock = self.clocks[lane]
         return clock.busy + time.perf_counter() - clock.began
+
+    def _overtakes(self, lane: Lane, now: float) -> bool:
+        """The other lane comes in the middle of this one's work, wherever it waits."""
+        if self._serving():
+            return lane == "training"
+        mine, other = self.clocks[lane], self.clocks[OTHER[lane]]
+        return not self._patient and mine.tag + (now - mine.began) / self._budget(lane) > other.tag
 
     def _pressing(self, lane: Lane, now: float) -> bool:
         """It waits, and would wait for too long if the other did one part more."""
@@ -109,11 +121,17 @@ class Floor:
         mine, rival, now = self.clocks[lane], self.clocks[OTHER[lane]], time.perf_counter()
         assert mine.asked is not None
         if rival.asked is None:
-            theirs = now < rival.back_until and (self._patient or rival.tag < mine.tag)
+            theirs = now < rival.back_until and self._before(OTHER[lane])
             return not theirs or self._pressing(lane, now)
         if self._pressing(lane, now) or self._pressing(OTHER[lane], now):
             return mine.asked < rival.asked
-        return mine.tag <= rival.tag
+        return self._before(lane) if self._serving() else mine.tag <= rival.tag
+
+    def _before(self, lane: Lane) -> bool:
+        """Is it this lane's turn still, in the moment between two works of it?"""
+        if self._serving():
+            return lane == "sampling"
+        return self._patient or self.clocks[lane].tag < self.clocks[OTHER[lane]].tag
 
     def _give(self, lane: Lane, grace: float) -> None:
         with self._changed:

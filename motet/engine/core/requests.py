@@ -142,6 +142,7 @@ class Sample:
     query: PromptQuery = PromptQuery()
     top_sample_logprobs: int = 0
     share: str | None = None  # who pays where the version's run is not there to
+    serving: bool = False  # somebody waits for it: the share pays, and it comes first
 
 
 @dataclass(frozen=True)

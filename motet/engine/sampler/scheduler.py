@@ -19,6 +19,9 @@ from motet.engine.sampler.sequence import BlockCopy, Chunk, Group, Sequence, Ste
 from motet.engine.turns.ledger import Ledger
 from motet.errors import BadRequest, Busy, EngineFault
 
+COMPANY = 32  # rows of others that join a step which somebody waits for: it costs little more than without them
+KEPT_FREE = 8  # one in so many blocks is for answers, once there was one
+
 
 def blocks_for(tokens: int) -> int:
     """How many blocks hold that many tokens."""
@@ -46,6 +49,7 @@ class Scheduler:
         self._waiting: deque[Group] = deque()
         self._active: list[Group] = []
         self._promised = 0  # blocks promised to leads and members
+        self._kept_free = 0  # blocks that only answers may be promised
 
     def add(self, group: Group) -> None:
         """File a request. Busy: the queue is full. BadRequest: it can never fit."""
@@ -60,6 +64,8 @@ class Scheduler:
         group.unborn = group.num_samples
         group.digests = chain(group.owner, group.prompt[:-1])
         group.account = self._ledger.begin(group.payer, "sampling")
+        if group.account.serving:
+            self._kept_free = self._table.blocks // KEPT_FREE
         self._waiting.append(group)
 
     def idle(self) -> bool:
@@ -98,7 +104,7 @@ class Scheduler:
         """One row for each member: all of whoever comes first, and of others as long as the step is not full."""
         chunks: list[Chunk] = []
         for group in groups:
-            room = self._ledger.policy.step_rows - len(chunks)
+            room = self._company(groups) - len(chunks)
             if group.account is groups[0].account:
                 room = len(group.living)
             chunks += [Chunk(member, len(member.tokens) - 1, 1) for member in group.living[: max(room, 0)]]
@@ -111,12 +117,17 @@ class Scheduler:
         for group in groups:
             most = self._max_prompt_rows
             if group.account is not groups[0].account:
-                most = min(most, self._ledger.policy.step_rows)
+                most = min(most, self._company(groups))
             count = min(most - taken, self._prompt_left(group))
             if count > 0 and group.lead is not None:
                 chunks.append(Chunk(group.lead, group.lead.cached, count))
                 taken += count
         return chunks
+
+    def _company(self, groups: list[Group]) -> int:
+        """Up to how many rows others join whoever comes first."""
+        rows = self._ledger.policy.step_rows
+        return min(rows, COMPANY) if groups[0].account.serving else rows
 
     def advance(self, chunk: Chunk) -> None:
         """The rows of a chunk have been run: their keys stand, and full blocks can be found by others."""
@@ -162,15 +173,21 @@ class Scheduler:
         """What a member may take beyond the full blocks that it shares with the lead."""
         return blocks_for(len(group.prompt) + group.max_tokens) - (len(group.prompt) - 1) // BLOCK
 
-    def _fits(self, blocks: int) -> bool:
-        return self._promised + blocks <= self._table.blocks
+    def _fits(self, blocks: int, kept_free: int = 0) -> bool:
+        return self._promised + blocks <= self._table.blocks - kept_free
+
+    def _may_enter(self, group: Group) -> bool:
+        """Is there room for its prompt and a sample? What is kept free stays so, unless nothing less would do."""
+        blocks = self._lead_blocks(group) + self._member_blocks(group)
+        small = blocks <= self._table.blocks - self._kept_free
+        return self._fits(blocks, self._kept_free if small and not group.account.serving else 0)
 
     def _admit(self) -> None:
         """Begin what can begin, in the order of turns; a request that waits for space holds back those behind it."""
         begun = {d for group in self._active if group.lead is not None for d in group.digests}
         held: list[Group] = []
         self._waiting = deque(self._in_turn(self._waiting))
-        while self._waiting and self._fits(self._lead_blocks(self._waiting[0]) + self._member_blocks(self._waiting[0])):
+        while self._waiting and self._may_enter(self._waiting[0]):
             group = self._waiting.popleft()
             try:
                 may_begin = self._may_begin(group, begun)
@@ -207,7 +224,7 @@ class Scheduler:
         lead, copies = group.lead, list[BlockCopy]()
         if lead is None or self._prompt_left(group) > 0:
             return copies
-        while group.unborn > 0 and self._fits(self._member_blocks(group)):
+        while group.unborn > 0 and self._fits(self._member_blocks(group), self._kept_from(group)):
             member = Sequence(group, group.num_samples - group.unborn, list(lead.tokens), lead.cached)
             group.unborn -= 1
             self._promised += self._member_blocks(group)
@@ -217,6 +234,10 @@ class Scheduler:
             group.lead = None
             self._release(lead)  # its full blocks live on in the members, so their promise stays until the end
         return copies
+
+    def _kept_from(self, group: Group) -> int:
+        """Blocks that it leaves to answers: all its samples but one, so that one can always be drawn."""
+        return self._kept_free if group.living and not group.account.serving else 0
 
     def _share_prompt(self, lead: Sequence, member: Sequence) -> list[BlockCopy]:
         """Full blocks are shared; the one that the member will write on is copied."""

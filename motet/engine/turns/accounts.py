@@ -34,6 +34,7 @@ class Account(Claimant):
     name: str = ""  # of the run; none without one
     number: int = 0  # in the order of opening
     share: Share = field(default_factory=Share)
+    serving: bool = False  # answers that somebody waits for
     standing: bool = False  # its run exists; others go with their last request
     open: dict[Lane, int] = field(default_factory=lambda: {"sampling": 0, "training": 0})  # requests on their way
     seconds: dict[Lane, float] = field(default_factory=lambda: {"sampling": 0.0, "training": 0.0})

@@ -15,6 +15,7 @@ from collections.abc import Callable, Collection, Iterable
 
 from motet.engine.turns.accounts import Account, Claimant, Share
 from motet.engine.turns.policies import Policy, Rank
+from motet.engine.turns.serving import ServingFirst
 from motet.engine.types import Claim, Lane, Payer
 
 OWED = 0.25  # seconds of device time that whoever comes back from idling may be behind its peers
@@ -25,14 +26,22 @@ LEAST_BUDGET = 0.05  # of either lane
 class Ledger:
     """Accounts, opened and closed with their runs; `policy` reads them."""
 
-    def __init__(self, policy: Policy, longest_wait: float, now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        policy: Policy,
+        longest_wait: float,
+        now: Callable[[], float] = time.monotonic,
+        serving_part: float = 0.0,
+    ) -> None:
         self.policy = policy
+        self._serving = ServingFirst(serving_part)
         self._longest_wait = longest_wait  # seconds without a turn after which one comes before everybody
         self._now = now
         self._lock = threading.Lock()
         self._runs: dict[str, Account] = {}
         self._shares: dict[str | None, Share] = {}
         self._loose: dict[str | None, Account] = {}  # of what a share samples without a run of its own
+        self._served: dict[str | None, Account] = {}  # of what it serves
         self._numbers = itertools.count(1)
 
     def open(self, run: str, claim: Claim) -> None:
@@ -57,6 +66,7 @@ class Ledger:
             if account.open[lane] == 0:
                 account.served[lane] = self._now()
             account.open[lane] += 1
+            self._serving.waiting += account.serving
             self._enter(account, 1)
             return account
 
@@ -64,11 +74,13 @@ class Ledger:
         """A request is over."""
         with self._lock:
             account.open[lane] -= 1
+            self._serving.waiting -= account.serving
             self._leave(account)
 
     def charge(self, account: Account, lane: Lane, seconds: float) -> None:
         """A piece of work has been done: device time on one lane."""
         with self._lock:
+            self._serving.charge(lane, seconds, account.serving)
             account.seconds[lane] += seconds
             account.served[lane] = self._now()
             account.pay(seconds)
@@ -79,21 +91,26 @@ class Ledger:
     # -- what the policy says ----------------------------------------------------------------------------------
 
     def order(self, accounts: Iterable[Account], lane: Lane) -> list[Account]:
-        """Whose turn it is, first to last. Whoever has waited for too long comes before the policy."""
+        """Whose turn it is: who has waited for too long, then answers within their part, then as the policy says."""
         with self._lock:
-            oldest = self._now() - self._longest_wait
+            oldest, served = self._now() - self._longest_wait, self._serving.first
 
-            def rank(account: Account) -> tuple[bool, Rank, int]:
+            def rank(account: Account) -> tuple[bool, bool, Rank, int]:
                 late = account.served[lane] < oldest
                 place = (account.served[lane],) if late else self.policy.rank(account, lane)
-                return not late, place, account.number
+                return not late, not (served and account.serving), place, account.number
 
             return sorted(set(accounts), key=rank)
+
+    def serving_first(self) -> bool:
+        """Do answers that somebody waits for come before everything else now?"""
+        with self._lock:
+            return self._serving.first
 
     def budget(self, lane: Lane) -> float:
         """The part of device time, 0 to 1, that a lane is due while both want it."""
         with self._lock:
-            working = [a for a in (*self._runs.values(), *self._loose.values()) if a.work]
+            working = [a for a in (*self._runs.values(), *self._loose.values(), *self._served.values()) if a.work]
             parts: dict[Lane, float] = {
                 "sampling": self.policy.budget("sampling", working),
                 "training": self.policy.budget("training", working),
@@ -108,25 +125,33 @@ class Ledger:
             standing = [account for account in self._runs.values() if account.standing]
             return {f"{lane}_seconds:{a.name}": had for a in standing for lane, had in a.seconds.items()}
 
+    def serving_seconds(self) -> float:
+        """Device time of all answers that somebody waited for."""
+        with self._lock:
+            return self._serving.seconds
+
     def accounts(self) -> int:
         """How many there are: those of runs that exist, and those with work on its way."""
         with self._lock:
-            return len(self._runs) + len(self._loose)
+            return len(self._runs) + len(self._loose) + len(self._served)
 
     # -- accounts ----------------------------------------------------------------------------------------------
 
     def _account(self, payer: Payer) -> Account:
+        if payer.serving:
+            return self._served.get(payer.share) or self._new_loose(payer.share, self._served, serving=True)
         if payer.run is not None and (payer.run in self._runs or payer.share is None):
             return self._runs.get(payer.run) or self._new_run(payer.run)
-        return self._loose.get(payer.share) or self._new_loose(payer.share)
+        return self._loose.get(payer.share) or self._new_loose(payer.share, self._loose)
 
     def _new_run(self, run: str) -> Account:
         account = self._runs[run] = Account(name=run, number=next(self._numbers), share=self._share(None))
         account.share.accounts.add(account)
         return account
 
-    def _new_loose(self, share: str | None) -> Account:
-        account = self._loose[share] = Account(number=next(self._numbers), share=self._share(share))
+    def _new_loose(self, share: str | None, among: dict[str | None, Account], serving: bool = False) -> Account:
+        account = Account(number=next(self._numbers), share=self._share(share), serving=serving)
+        among[share] = account
         account.share.accounts.add(account)
         return account
 
@@ -163,7 +188,8 @@ class Ledger:
         if account.standing or account.work:
             return
         account.share.accounts.discard(account)
-        self._runs.pop(account.name, None) if account.name else self._loose.pop(account.share.name, None)
+        loose = self._served if account.serving else self._loose
+        self._runs.pop(account.name, None) if account.name else loose.pop(account.share.name, None)
         self._forget_share_if_over(account.share)
 
     def _forget_share_if_over(self, share: Share) -> None:

@@ -26,6 +26,7 @@ COUNTED = {  # those of the engine's Stats that only grow
     "publish_seconds",
     "sample_steps",
     "sampling_busy_seconds",
+    "serving_seconds",
     "swaps_in",
     "swaps_out",
     "training_busy_seconds",
@@ -59,6 +60,12 @@ class Meters:
         self._engine_errors = Counter(
             "motet_engine_errors", "Requests that failed in the engine.", ["request", "kind"], registry=registry
         )
+        self._first_token = Histogram(
+            "motet_first_token_seconds", "Until a stream's first token.", buckets=ENGINE_BUCKETS, registry=registry
+        )
+        self._answered = Histogram(
+            "motet_answer_seconds", "Answers of /v1, whole.", buckets=ENGINE_BUCKETS, registry=registry
+        )
         self.trained_tokens = 0
         self._trained = Counter("motet_trained_tokens", "Tokens of forward_backward.", registry=registry)
         self._hits = Counter("motet_prompt_cache_hit_tokens", "Prompt tokens found in the cache.", registry=registry)
@@ -72,6 +79,12 @@ class Meters:
     def refused(self, error: Exception) -> None:
         """A request was answered with an error at once."""
         self._errors.labels(type(error).__name__).inc()
+
+    def answered(self, seconds: float, first_token: float | None) -> None:
+        """An answer of /v1 is whole; first_token: when its first token came, of a stream."""
+        self._answered.observe(seconds)
+        if first_token is not None:
+            self._first_token.observe(first_token)
 
     def engine_done(self, request: Request, result: object, seconds: float) -> None:
         """The engine did what it was asked for."""
@@ -112,6 +125,10 @@ class Gauges(Collector):
         for kind, count in self._service.promises.failures.items():
             failures.add_metric([kind], count)
         yield failures
+        records = self._service.records
+        yield CounterMetricFamily("motet_records_written", "Answers recorded.", records.recorder.written)
+        yield CounterMetricFamily("motet_records_dropped", "Answers not recorded.", records.recorder.dropped)
+        yield CounterMetricFamily("motet_feedback", "Items of feedback taken in.", records.book.given)
         catalog = self._service.journal.catalog
         yield CounterMetricFamily("motet_catalog_commits", "Commits to the database.", catalog.commits)
         yield CounterMetricFamily("motet_catalog_changes", "Changes in these commits.", catalog.changes)
@@ -126,5 +143,6 @@ def service_counts(service: Service) -> dict[str, float]:
         "sessions": sum(1 for session in registry.sessions.values() if not session.finished),
         "samplers": len(registry.samplers),
         "checkpoints": len(registry.checkpoints),
+        "records_waiting": service.records.recorder.waiting,
         "engine_generation": service.engine.generation,
     }

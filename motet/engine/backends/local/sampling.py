@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from concurrent.futures import Future, InvalidStateError
 from contextlib import ExitStack
+from dataclasses import replace
 
 from motet.engine.adapters.run import Version
 from motet.engine.adapters.store import AdapterStore
@@ -14,7 +15,7 @@ from motet.engine.sampler.prompt import PromptReport
 from motet.engine.sampler.sampler import Sampler
 from motet.engine.sampler.sequence import Group
 from motet.engine.turns.accounts import Account
-from motet.engine.types import BaseInfo, Payer, SampleResult
+from motet.engine.types import BaseInfo, SampleResult
 
 
 class LocalSampling:
@@ -77,7 +78,7 @@ class LocalSampling:
             report=PromptReport(order.query, order.prompt, params.temperature, seed, info.vocabulary),
             top_sample=order.top_sample_logprobs,
             on_done=lambda group: self._sampled(group, order.done),
-            payer=Payer(None if version is None else version.run, order.share),
+            payer=replace(order.payer, run=None if version is None else version.run),
             on_part=order.on_part,
         )
 

@@ -57,7 +57,10 @@ class Question:
             stop_tokens=self.end_tokens,
             stop_strings=tuple(body.stops),
         )
-        return Sample(self.named.version, self.prompt, params, body.n, share=tenant, top_sample_logprobs=body.likeliest)
+        told = body.likeliest
+        return Sample(
+            self.named.version, self.prompt, params, body.n, share=tenant, top_sample_logprobs=told, serving=True
+        )
 
 
 def conversation_of(body: wire.ChatCompletion | wire.TextCompletion) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,8 +16,9 @@ from motet.service.http.service import Service
 
 @dataclass(eq=False)
 class Watch:
-    """How long an answer takes, from the moment that its request was understood."""
+    """How long an answer takes, from the moment that its request was understood. `told` hears of it at the end."""
 
+    told: Callable[[float, float | None], None]
     began: float = field(default_factory=time.monotonic)
     first_token: float | None = None  # seconds, of a stream
 
@@ -38,7 +40,8 @@ def record(
     watch: Watch,
     told: dict[str, Any] | None = None,
 ) -> None:
-    """Have an answer recorded, unless its request or its tenant would not have it. told: the answer, where known."""
+    """An answer is whole: have it recorded, where its request and its tenant would. told: the answer, where known."""
+    watch.told(watch.seconds, watch.first_token)
     question, named = answer.question, answer.question.named
     if question.body.store is False or not service.records.wanted(tenant):
         return

@@ -9,7 +9,7 @@ from fastapi import APIRouter
 from fastapi.responses import StreamingResponse
 
 from motet.engine.types import SampleResult
-from motet.service.http.deps import Svc, Tenant
+from motet.service.http.deps import Svc, Tenant, Watched
 from motet.service.http.openai.admitting import admitted, count
 from motet.service.http.openai.asking import Question, chat_prompt, conversation_of, text_prompt
 from motet.service.http.openai.names import resolve
@@ -39,28 +39,28 @@ async def show_model(name: str, service: Svc, tenant: Tenant) -> dict[str, Any]:
 
 @router.post("/chat/completions", response_model=None)
 async def chat_completion(
-    body: wire.ChatCompletion, service: Svc, tenant: Tenant
+    body: wire.ChatCompletion, service: Svc, tenant: Tenant, watched: Watched
 ) -> dict[str, Any] | StreamingResponse:
     """Answer a conversation."""
     chat = await service.language.chat()
     named = await resolve(service, tenant, body.model, conversation_of(body))
     question = Question(body, named, chat.tokenizer, chat_prompt(chat, body), service.engine.info.end_tokens)
-    return await _answer(service, tenant, question)
+    return await _answer(service, tenant, question, Watch(watched.meters.answered))
 
 
 @router.post("/completions", response_model=None)
 async def text_completion(
-    body: wire.TextCompletion, service: Svc, tenant: Tenant
+    body: wire.TextCompletion, service: Svc, tenant: Tenant, watched: Watched
 ) -> dict[str, Any] | StreamingResponse:
     """Go on with a text."""
     chat = await service.language.chat()
     named = await resolve(service, tenant, body.model, conversation_of(body))
     question = Question(body, named, chat.tokenizer, text_prompt(chat, body), service.engine.info.end_tokens)
-    return await _answer(service, tenant, question)
+    return await _answer(service, tenant, question, Watch(watched.meters.answered))
 
 
-async def _answer(service: Service, tenant: str, question: Question) -> Told:
-    answer, watch = Answer(question), Watch()
+async def _answer(service: Service, tenant: str, question: Question, watch: Watch) -> Told:
+    answer = Answer(question)
     with ExitStack() as leaving:
         leaving.enter_context(admitted(service, tenant, question))
         if question.body.stream:
