@@ -27,7 +27,14 @@ from motet.lab.envs.tau_bench.data import Shop, Task, read_shop
 from motet.lab.envs.tau_bench.environment import Retail, RetailTasks, replayed, solved_by_nothing, tools_of
 from motet.lab.envs.tau_bench.settings import TauBenchRetailSettings
 from motet.lab.envs.tau_bench.state import State
-from motet.lab.envs.tau_bench.users import STOP, EndpointCustomer, ModelCustomer, ScriptedCustomer, UserFailed
+from motet.lab.envs.tau_bench.users import (
+    STOP,
+    EndpointCustomer,
+    EndpointModel,
+    ModelCustomer,
+    ScriptedCustomer,
+    UserFailed,
+)
 from motet.lab.envs.tools import Toolbox
 from motet.lab.experiments.sweep import run_file
 from tests.tiny import make_tiny_model
@@ -274,11 +281,13 @@ def test_a_customer_behind_an_endpoint() -> None:
         return httpx.Response(200, json={"choices": [{"message": {"content": STOP}}]})
 
     def customer(handler: Any) -> EndpointCustomer:
-        url = "http://user/v1"
-        return EndpointCustomer(url, "m", "k", "You want a hat.", 7, httpx.MockTransport(handler), pause=0.001)
+        transport = httpx.MockTransport(handler)
+        model = EndpointModel("http://user/v1", "m", "k", transport=transport, pause=0.001)
+        return EndpointCustomer(model, "You want a hat.", 7)
 
     assert asyncio.run(customer(answer).say([{"role": "user", "content": "Hi"}])) == STOP
     assert len(asked) == 2 and "You want a hat." in asked[1]["messages"][0]["content"] and asked[1]["seed"] == 7
+    assert asked[1]["temperature"] == 0
     with pytest.raises(UserFailed, match="did not answer"):
         asyncio.run(customer(lambda request: httpx.Response(500)).say([]))
     asked.clear()
@@ -287,7 +296,7 @@ def test_a_customer_behind_an_endpoint() -> None:
         asked.append({})
         return httpx.Response(401, text="no such key")
 
-    with pytest.raises(UserFailed, match="401: no such key.*customer_key"):
+    with pytest.raises(UserFailed, match="401: no such key.*customer"):
         asyncio.run(customer(refuse).say([]))
     assert len(asked) == 1  # it will not change its mind
     thinking = {"choices": [{"message": {"content": "<think>I want a hat.</think>\n\nHello."}}]}

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Self
 
 from pydantic import BaseModel, ConfigDict
+
+
+@dataclass(frozen=True)
+class Speaker:
+    """A model of the same server that speaks in the episodes. who: `base`, or the tinker:// path of a version."""
+
+    who: str
+    temperature: float
 
 
 class EnvironmentSettings(BaseModel):
@@ -18,8 +27,8 @@ class EnvironmentSettings(BaseModel):
         return False
 
     @property
-    def speaker(self) -> str | None:
-        """Who else speaks in an episode: `base`, or the tinker:// path of a version; None: nobody of this server."""
+    def speaker(self) -> Speaker | None:
+        """Who else speaks in an episode; None: nobody of this server."""
         return None
 
     @property

@@ -93,11 +93,11 @@ async def _speaker(
     service: tinker.ServiceClient, door: Door, experiment: Experiment, tokenizer: PreTrainedTokenizerBase
 ) -> TinkerPolicy | None:
     """Who else speaks in the episodes, where it is somebody of this server."""
-    who = experiment.environment.speaker
-    if who is None or experiment.data is not None:
+    speaker = experiment.environment.speaker
+    if speaker is None or experiment.data is not None:
         return None
-    base, path = (door.model, None) if who == "base" else (None, who)
-    return TinkerPolicy(await _sampling(service, path, base), tokenizer, temperature=1.0)
+    base, path = (door.model, None) if speaker.who == "base" else (None, speaker.who)
+    return TinkerPolicy(await _sampling(service, path, base), tokenizer, speaker.temperature)
 
 
 def _material(

@@ -14,12 +14,13 @@ from transformers import PreTrainedTokenizerBase
 
 from motet.chat.template import Chat
 from motet.errors import BadConfig
+from motet.lab.envs.any_settings import Speaker
 from motet.lab.envs.chat_settings import ChatSettings
 from motet.lab.envs.protocol import Tasks
 from motet.lab.envs.rollout import Policy, mix
 from motet.lab.envs.tau_bench.data import SPLITS, SplitName, Task, read_shop
 from motet.lab.envs.tau_bench.environment import Cast, RetailTasks, solved_by_nothing
-from motet.lab.envs.tau_bench.users import Customer, EndpointCustomer, ModelCustomer, ScriptedCustomer
+from motet.lab.envs.tau_bench.users import Customer, EndpointCustomer, EndpointModel, ModelCustomer, ScriptedCustomer
 
 BASE, SCRIPT = "base", "script"
 Empty = dict[SplitName, list[Task]]
@@ -34,6 +35,7 @@ class TauBenchRetailSettings(ChatSettings):
     customer: str = BASE  # base, a tinker:// path, script, or the URL of an OpenAI-compatible endpoint
     customer_model: str = ""  # of the endpoint
     customer_key: str = "OPENAI_API_KEY"  # the environment variable that holds the endpoint's key
+    customer_temperature: float = Field(default=0.0, ge=0)  # as published
     told: bool = False
     keep_empty: bool = False
 
@@ -47,8 +49,9 @@ class TauBenchRetailSettings(ChatSettings):
         return self
 
     @property
-    def speaker(self) -> str | None:
-        return self.customer if self.customer == BASE or self.customer.startswith("tinker://") else None
+    def speaker(self) -> Speaker | None:
+        own = self.customer == BASE or self.customer.startswith("tinker://")
+        return Speaker(self.customer, self.customer_temperature) if own else None
 
     @property
     def notice(self) -> str | None:
@@ -76,7 +79,8 @@ class TauBenchRetailSettings(ChatSettings):
                 return ScriptedCustomer([task.scenario])
             if speaker is not None:
                 return ModelCustomer(speaker, chat, task.scenario, mix(seed, index))
-            return EndpointCustomer(self.customer, self.customer_model, key, task.scenario, mix(seed, index))
+            model = EndpointModel(self.customer, self.customer_model, key, self.customer_temperature)
+            return EndpointCustomer(model, task.scenario, mix(seed, index))
 
         return play
 

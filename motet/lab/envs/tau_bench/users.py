@@ -88,36 +88,47 @@ class ModelCustomer:
 
 
 @dataclass(frozen=True)
-class EndpointCustomer:
-    """A model behind OpenAI's chat API."""
+class EndpointModel:
+    """A model behind OpenAI's chat API. url: up to and with /v1."""
 
-    url: str  # up to and with /v1
-    model: str
-    key: str
-    scenario: str
-    seed: int
+    url: str
+    name: str
+    key: str = ""
+    temperature: float = 0.0
     transport: httpx.AsyncBaseTransport | None = None
     pause: float = PAUSE  # seconds before the second try; then twice as long each
 
-    async def say(self, talk: Sequence[Message]) -> str:
+    async def answer(self, messages: Sequence[Message], seed: int) -> str:
         """UserFailed: nobody answered, several times over, or the endpoint refuses."""
         async with httpx.AsyncClient(timeout=TIMEOUT, transport=self.transport) as client:
             for attempt in range(TRIES):
                 if attempt:
                     await asyncio.sleep(self.pause * 2 ** (attempt - 1))
                 try:
-                    return await self._ask(client, talk)
+                    return await self._ask(client, messages, seed)
                 except (httpx.HTTPError, LookupError, TypeError, ValueError) as error:
                     told = f"{type(error).__name__}: {error}"
         raise UserFailed(f"{self.url} did not answer for the customer: {told}")
 
-    async def _ask(self, client: httpx.AsyncClient, talk: Sequence[Message]) -> str:
-        rules = {"role": "system", "content": RULES.format(scenario=self.scenario)}
-        body = {"model": self.model, "messages": [rules, *talk], "temperature": 1.0, "seed": self.seed}
+    async def _ask(self, client: httpx.AsyncClient, messages: Sequence[Message], seed: int) -> str:
+        body = {"model": self.name, "messages": list(messages), "temperature": self.temperature, "seed": seed}
         headers = {"Authorization": f"Bearer {self.key}"} if self.key else {}
         answer = await client.post(f"{self.url.rstrip('/')}/chat/completions", json=body, headers=headers)
         if 400 <= answer.status_code < 500 and answer.status_code not in PASSING:
             refusal = f"{self.url} refuses to play the customer ({answer.status_code}: {answer.text[:200]})"
-            raise UserFailed(f"{refusal}: look at customer, customer_model and the key in customer_key")
+            raise UserFailed(f"{refusal}: look at what begins with customer in [environment], and at the key")
         answer.raise_for_status()
-        return spoken(str(answer.json()["choices"][0]["message"]["content"] or "")).strip()
+        return str(answer.json()["choices"][0]["message"]["content"] or "")
+
+
+@dataclass(frozen=True)
+class EndpointCustomer:
+    """Played by such a model."""
+
+    model: EndpointModel
+    scenario: str
+    seed: int
+
+    async def say(self, talk: Sequence[Message]) -> str:
+        rules = {"role": "system", "content": RULES.format(scenario=self.scenario)}
+        return spoken(await self.model.answer([rules, *talk], self.seed)).strip()
