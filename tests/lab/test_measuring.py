@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
 from motet.lab.algorithms.base import Batch, Lesson
 from motet.lab.algorithms.datums import policy_datum, weighted_datum
-from motet.lab.envs.protocol import End, Group, Trajectory, Turn, Written
+from motet.lab.envs.protocol import Cue, End, Group, Trajectory, Turn, Written
+from motet.lab.experiments.evaluate import evaluate
 from motet.lab.experiments.measuring import measured
-from motet.lab.experiments.progress import Seconds
+from motet.lab.experiments.progress import Accuracy, Seconds
 from motet.lab.experiments.sources import Gathered
 from motet.lab.experiments.trainee import Trained
 
@@ -48,3 +51,38 @@ def test_a_step_that_taught_nothing() -> None:
     assert (told.loss, told.grad_norm, told.mismatch_mean, told.entropy) == (None, None, None, None)
     assert (told.reward, told.groups, told.trained_tokens) == (0.0, 0, 0)
     assert not math.isnan(told.tokens_per_second)
+
+
+class OneTurn:
+    """Pays 1; raises where it is told to."""
+
+    def __init__(self, raises: bool) -> None:
+        self.raises = raises
+
+    async def start(self) -> Cue:
+        return Cue([1], 4)
+
+    async def step(self, written: Written) -> Cue | End:
+        if self.raises:
+            raise RuntimeError("no customer")
+        return End(1.0, "right")
+
+
+class SomeFail:
+    """Tasks whose second problem cannot be played to its end."""
+
+    def train(self, index: int) -> OneTurn:
+        return OneTurn(raises=index == 1)
+
+    held_out = train
+
+
+class Silent:
+    version = 1
+
+    async def write(self, tokens: Sequence[int], cue: Cue, count: int, seed: int) -> list[Written]:
+        return [Written([2], [0.0], "", True)] * count
+
+
+def test_a_held_out_problem_that_fails_keeps_its_place() -> None:
+    assert asyncio.run(evaluate(SomeFail(), Silent(), 3)) == Accuracy(1.0, 0.0, 2, (1.0, None, 1.0))

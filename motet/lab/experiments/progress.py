@@ -22,12 +22,13 @@ class Accuracy:
     mean: float
     error: float
     problems: int
-    each: tuple[float, ...] = ()  # problem by problem, in their order: what experiments are compared by
+    each: tuple[float | None, ...] = ()  # in the problems' order: what experiments are compared by; None: it failed
 
     @classmethod
-    def of(cls, rewards: Sequence[float]) -> Accuracy:
-        mean, error = float(np.mean(rewards)), float(np.std(rewards) / np.sqrt(len(rewards)))
-        return cls(mean, error, len(rewards), tuple(rewards))
+    def of(cls, rewards: Sequence[float | None]) -> Accuracy:
+        known = [reward for reward in rewards if reward is not None]
+        mean, error = float(np.mean(known)), float(np.std(known) / np.sqrt(len(known)))
+        return cls(mean, error, len(known), tuple(rewards))
 
     def __str__(self) -> str:
         """A part of all in percent; what is no part, such as a log-probability, as it is."""

@@ -14,7 +14,7 @@ from motet.lab.experiments.seeing.differences import differing, families, flat, 
 from motet.lab.experiments.seeing.folder import Measurement, SeenExperiment, read_sweep
 
 
-def seen(name: str, rewards: list[float], **config: object) -> SeenExperiment:
+def seen(name: str, rewards: list[float | None], **config: object) -> SeenExperiment:
     told = {"name": name, "seed": 0, "environment": {"name": "word_problems"}, "algorithm": {"name": "grpo"}, **config}
     return SeenExperiment(Path(name), told, [], [Measurement(3, Accuracy.of(rewards))], [], "")
 
@@ -59,6 +59,13 @@ def test_only_the_same_problems_are_compared() -> None:
     sft, kto = ({"algorithm": {"name": name}, "data": data} for name in ("sft", "kto"))
     assert compare(seen("e", [1.0, 1.0], **sft), seen("f", [0.0, 1.0], **kto)) is None  # measured in another way
     assert gain(one) is None
+
+
+def test_a_problem_that_failed_is_left_out_and_shifts_no_other() -> None:
+    found = compare(seen("a", [None, 1.0, 0.0, 1.0]), seen("b", [0.0, 1.0, 1.0, None]))
+    assert found is not None and (found.problems, found.better, found.worse) == (2, 1, 0)
+    assert Accuracy.of([None, 1.0, 0.0]) == Accuracy(0.5, 0.5 / 2**0.5, 2, (None, 1.0, 0.0))
+    assert compare(seen("a", [None, 1.0]), seen("b", [0.0, 1.0])) is None
 
 
 def test_differences_and_families() -> None:

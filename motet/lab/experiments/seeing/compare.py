@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from motet.lab.algorithms.settings import ALGORITHMS
+from motet.lab.experiments.progress import Accuracy
 from motet.lab.experiments.seeing.folder import SeenExperiment
 
 DRAWS = 2000
@@ -56,16 +57,22 @@ def compare(first: SeenExperiment, second: SeenExperiment) -> Paired | None:
     """By their last measurement. None: not measured, or not on the same problems in the same way."""
     if not first.measured or not second.measured or exam_of(first.config) != exam_of(second.config):
         return None
-    x, y = first.measured[-1].accuracy.each, second.measured[-1].accuracy.each
-    return paired(x, y) if len(x) == len(y) > 1 else None
+    return _paired(first.measured[-1].accuracy, second.measured[-1].accuracy)
 
 
 def gain(one: SeenExperiment) -> Paired | None:
     """What an experiment has learned: its last measurement against its first."""
     if len(one.measured) < 2:
         return None
-    x, y = one.measured[0].accuracy.each, one.measured[-1].accuracy.each
-    return paired(x, y) if len(x) == len(y) > 1 else None
+    return _paired(one.measured[0].accuracy, one.measured[-1].accuracy)
+
+
+def _paired(first: Accuracy, second: Accuracy) -> Paired | None:
+    """On the problems that both have played to their end; None: two of them at least there are not."""
+    if len(first.each) != len(second.each):
+        return None
+    both = [(x, y) for x, y in zip(first.each, second.each, strict=True) if x is not None and y is not None]
+    return paired([x for x, _ in both], [y for _, y in both]) if len(both) > 1 else None
 
 
 def exam_of(config: dict[str, Any]) -> tuple[object, ...]:
