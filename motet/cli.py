@@ -8,6 +8,8 @@ import typer
 from typer.core import TyperGroup
 
 from motet.bench.command import app as bench
+from motet.client.feedback_command import app as feedback
+from motet.client.serving_command import app as serving
 from motet.errors import MotetError
 from motet.lab.experiments.command import run
 from motet.lab.experiments.rates_command import rates_with
@@ -53,6 +55,8 @@ app.command()(status)
 app.add_typer(bench, name="bench")
 app.add_typer(keys, name="keys")
 app.add_typer(plan, name="plan")
+app.add_typer(serving, name="serving")
+app.add_typer(feedback, name="feedback")
 
 
 if __name__ == "__main__":

@@ -48,7 +48,7 @@ def part(title: str) -> str:
 def test_every_flag_is_told() -> None:
     every = typer.main.get_command(commands)
     assert isinstance(every, TyperGroup)
-    for name in ("serve", "status", "keys"):
+    for name in ("serve", "status", "keys", "serving", "feedback"):
         told = set(re.findall(r"^\| `(--[a-z-]+)`", part(f"Flags of `motet {name}`"), re.MULTILINE))
         assert told == flags_of(every.commands[name]), name
 

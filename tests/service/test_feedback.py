@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import getpass
+import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -11,7 +13,13 @@ from typing import Any
 import httpx
 import openai
 import pytest
+from typer.testing import CliRunner
 
+from motet.cli import app
+from motet.client.connection import Connection
+from motet.client.feedback import Feedback
+from motet.client.names import Names
+from motet.client.records import Records
 from tests.service.conftest import Person, person
 from tests.service.running import Restartable, wait_until
 from tests.tiny import make_tiny_model
@@ -305,3 +313,67 @@ def test_too_much_from_one_source_waits_in_quarantine(mortal: Restartable) -> No
     (kept,) = caller.get("/feedback", quarantined=True)["items"]
     assert (kept["number"], kept["quarantine"]) == (good, "against all others")
     assert len(caller.get("/feedback", quarantined=False)["items"]) == 3
+
+
+def command(caller: Caller, *words: str) -> str:
+    """What a command prints; it must succeed."""
+    done = CliRunner().invoke(app, [*words, "--base-url", caller.address, "--api-key", caller.key])
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+def test_a_file_of_past_conversations_is_imported_once(caller: Caller, tmp_path: Path, paths: list[str]) -> None:
+    file = tmp_path / "past.jsonl"
+    talk = [*TALK, {"role": "assistant", "content": "A word."}]
+    lines = [
+        {"past": {"messages": talk, "user": "u-10"}, "thumbs": "down", "correction": f"Word {n}."} for n in range(3)
+    ]
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert command(caller, "feedback", "import", str(file), "--name", "helper").startswith("3 lines: 3 new")
+    assert "0 new, 3 known before" in command(caller, "feedback", "import", str(file), "--name", "helper")
+    listed = [json.loads(line) for line in command(caller, "feedback", "list", "--answers").splitlines()]
+    mine = [one for one in listed if one["source"] == "u-10"]
+    assert [one["correction"] for one in mine] == ["Word 0.", "Word 1.", "Word 2."]
+    assert all(one["answer"]["kind"] == "past" and one["name"] == "helper" for one in mine)
+    assert json.loads(command(caller, "feedback", "forget", "u-10"))["feedback"] == 3
+    file.write_text('{"thumbs": "up"}\n')
+    refused = CliRunner().invoke(app, ["feedback", "import", str(file), "--base-url", caller.address])
+    assert refused.exit_code == 1 and "line 1: " in refused.output and "name the answer" in refused.output
+
+
+def test_names_by_the_command_line(caller: Caller, cleo: Person) -> None:
+    run = cleo.train(rank=2)
+    first, second = (run.save_weights_for_sampler(name).result().path for name in ("x", "y"))
+    assert command(caller, "serving", "bring", "desk", first) == "desk  serves v1\n"
+    answer = caller.ask("desk")
+    Feedback(Connection(caller.address, caller.key)).give(answer["id"], thumbs="down", score=0.25)
+    training = Records(Connection(caller.address, caller.key)).claim("d", "desk", first, [], recipe={"rate": 2})
+    names = Names(Connection(caller.address, caller.key))
+    names.bring("desk", second, training=training["training"])
+    assert "candidate v2 with 20% of the traffic" in command(caller, "serving", "canary", "desk", "0.2")
+    assert command(caller, "serving", "promote", "desk", "2", "--reason", "better") == "desk  serves v2\n"
+    assert command(caller, "serving", "promote", "desk", "2") == "desk  serves v2\n"  # again is nothing
+    between = json.loads(command(caller, "serving", "diff", "desk", "1", "2"))
+    assert between["trainings"] == [training["training"]] and between["recipe"] == {"rate": [None, 2]}
+    assert between["before"]["feedback"]["down"] == 1 and between["before"]["feedback"]["mean_score"] == 0.25
+    assert between["after"]["feedback"]["items"] == 0 and between["after"]["path"] == second
+    assert command(caller, "serving", "rollback", "desk") == "desk  serves v1\n"
+    assert "pinned" in command(caller, "serving", "pin", "desk", "1") and "desk" in command(caller, "serving", "list")
+    told_ = command(caller, "serving", "history", "desk")
+    assert "better" in told_ and getpass.getuser() in told_
+    assert [one["event"] for one in names.show("desk")["history"]].count("promote") == 2
+
+
+def test_a_client_waits_for_a_server_that_was_killed(mortal: Restartable) -> None:
+    """Feedback that is sent while the server is away arrives, once."""
+    caller = Caller(mortal.address, "tml-four")
+    base = caller.send("GET", "/v1/models").json()["data"][0]["id"]
+    answer = caller.ask(base)
+    told(caller.say(response_id=answer["id"], score=1))  # its record is on the disk
+    feedback = Feedback(Connection(mortal.address, "tml-four"))
+    mortal.kill_both()
+    with ThreadPoolExecutor(1) as pool:
+        sent = pool.submit(feedback.give, answer["id"], thumbs="up")
+        mortal.start()
+        assert sent.result(60)["duplicate"] is False
+    assert len(caller.get("/feedback")["items"]) == 2

@@ -23,6 +23,7 @@ from motet.service.http.routes import (
     absent,
     billing,
     catalog,
+    differences,
     downloads,
     feedback,
     files,
@@ -53,7 +54,7 @@ STATUS: dict[type[MotetError], int] = {
 
 ROOMS = {
     "/api/v1": (sessions, training, weights, sampling, futures, catalog, sharing, downloads, billing, absent),
-    "/motet/v1": (own, operation, files, names, records, said, trainings),
+    "/motet/v1": (own, operation, files, names, differences, records, said, trainings),
     "/v1": (openai, feedback),
     "": (metrics,),
 }
