@@ -20,6 +20,7 @@ COLLAPSED = 0.1  # of the first steps' entropy
 SETTLED = 5  # steps before a trend is spoken of
 STILL = 8  # steps
 UNREADABLE = ("no call", "no answer")  # outcomes, as environments call them
+CUT = {"truncated", "out of turns", "out of tokens", "out of time"}  # by a limit of the environment's
 SATURATED = 0.95  # a reward that is as good as it can be may stand still
 
 
@@ -58,7 +59,7 @@ def nothing_differs(steps: Sequence[StepMetrics]) -> str | None:
 
 def all_cut(steps: Sequence[StepMetrics]) -> str | None:
     outcomes = steps[-1].outcomes
-    return "every episode was cut" if outcomes and set(outcomes) <= {"truncated"} else None
+    return f"every episode was cut: {', '.join(outcomes)}" if outcomes and set(outcomes) <= CUT else None
 
 
 def hardly_a_call(steps: Sequence[StepMetrics]) -> str | None:
@@ -113,7 +114,7 @@ CHECKS = (
     Check("no-step", no_step, "lower learning_rate, or set grad_clip = 1.0"),
     Check("gradient-leap", gradient_leaps, "set grad_clip = 1.0, or lower learning_rate"),
     Check("no-signal", nothing_differs, "easier problems, more samples, or a higher temperature"),
-    Check("all-cut", all_cut, "raise turn_tokens"),
+    Check("all-cut", all_cut, "raise turn_tokens, or turns and what begins with episode_"),
     Check("no-calls", hardly_a_call, "more examples, or the other format"),
     Check("empty", empty_completions, "look at the chat template and the stop strings with `motet show`"),
     Check("entropy-collapse", entropy_collapses, "lower learning_rate, add kl, or raise clip_high"),
