@@ -99,7 +99,12 @@ def test_plain_completions(client: openai.OpenAI, ann: Person, tokenizer: PreTra
     assert "".join(one.choices[0].text for one in pieces) == whole.choices[0].text
     tokens = client.completions.create(**{**asked, "prompt": tokenizer.encode("abc")}, logprobs=1)
     assert tokens.choices[0].text == whole.choices[0].text
-    assert len(tokens.choices[0].logprobs.token_logprobs) == tokens.usage.completion_tokens
+    logprobs = tokens.choices[0].logprobs
+    assert len(logprobs.token_logprobs) == tokens.usage.completion_tokens
+    assert logprobs.text_offset == [len("".join(logprobs.tokens[:n])) for n in range(len(logprobs.tokens))]
+    streamed = list(client.completions.create(**asked, logprobs=1, stream=True))
+    offsets = [one.choices[0].logprobs.text_offset for one in streamed if one.choices[0].logprobs]
+    assert [place for part in offsets for place in part] == logprobs.text_offset
 
 
 def test_a_stop_string_ends_an_answer_and_is_not_in_it(client: openai.OpenAI, ann: Person) -> None:
@@ -188,6 +193,65 @@ def test_tool_calls_come_as_calls(client: openai.OpenAI, ann: Person, stream: bo
     assert (
         again.usage.prompt_tokens > without.usage.prompt_tokens
     )  # its template shows no tools: they are told in words
+
+
+@pytest.fixture(scope="module")
+def caller_of_tools(client: openai.OpenAI, ann: Person, tokenizer: PreTrainedTokenizerBase, sdk_address: str) -> str:
+    """A checkpoint that has learned to say a word and call a tool, from the prompt of a recorded answer."""
+    asked = ask(client, ann.model, tools=[TOOL])
+    client.post("/feedback", cast_to=object, body={"response_id": asked.id, "thumbs": "down"})  # its record is there
+    headers = {"Authorization": "Bearer tml-ann"}
+    record = httpx.get(f"{sdk_address}/motet/v1/answers/{asked.id}", headers=headers).json()
+    call = '<tool_call>{"name": "look", "arguments": {"at": 3}}</tool_call>'
+    said = [*tokenizer.encode(f"Wait. {call}"), tokenizer.eos_token_id]
+    tokens = [*record["prompt_tokens"], *said]
+    weights = np.array([0.0] * (len(tokens) - 1 - len(said)) + [1.0] * len(said), np.float32)
+    datum = tinker.Datum(
+        model_input=tinker.ModelInput.from_ints(tokens[:-1]),
+        loss_fn_inputs={"target_tokens": np.array(tokens[1:]), "weights": weights},
+    )
+    run = ann.train(rank=32)
+    for _ in range(40):
+        run.forward_backward([datum], "cross_entropy")
+        run.optim_step(tinker.AdamParams(learning_rate=1e-2)).result()
+    return str(run.save_weights_for_sampler("calls").result().path)
+
+
+def test_a_call_that_was_made_is_told_as_one(client: openai.OpenAI, caller_of_tools: str) -> None:
+    asked: dict[str, Any] = {"model": caller_of_tools, "messages": TALK, "tools": [TOOL], "temperature": 0}
+    choice = client.chat.completions.create(**asked, max_tokens=100).choices[0]
+    assert (choice.finish_reason, choice.message.content) == ("tool_calls", "Wait.")
+    (call,) = choice.message.tool_calls
+    assert call.function.name == "look" and json.loads(call.function.arguments) == {"at": 3}
+    pieces = [one.choices[0] for one in client.chat.completions.create(**asked, max_tokens=100, stream=True)]
+    assert "".join(piece.delta.content or "" for piece in pieces) == "Wait."
+    calls = [call for piece in pieces for call in piece.delta.tool_calls or []]
+    assert [(call.index, call.function.name, call.function.arguments) for call in calls] == [
+        (0, "look", choice.message.tool_calls[0].function.arguments)
+    ]
+    assert pieces[-1].finish_reason == "tool_calls"
+    place = next(n for n, piece in enumerate(pieces) if piece.delta.tool_calls)
+    assert sum(bool(piece.delta.content) for piece in pieces[:place]) > 1  # said as it came, not at the end
+    history: list[Any] = [*TALK, choice.message.model_dump(exclude_none=True)]
+    history.append({"role": "tool", "tool_call_id": call.id, "content": "nothing"})
+    assert client.chat.completions.create(**{**asked, "messages": history}, max_tokens=2).usage.completion_tokens == 2
+
+
+def test_an_answer_ends_on_the_version_that_it_began_with(
+    client: openai.OpenAI, sdk_address: str, trained: list[str]
+) -> None:
+    serving(sdk_address, "/turned/versions", path=trained[0])
+    serving(sdk_address, "/turned/versions", path=trained[1])
+    whole = ask(client, "turned", max_tokens=60, temperature=0).choices[0].message.content
+    stream = iter(ask(client, "turned", max_tokens=60, temperature=0, stream=True))
+    pieces = [next(stream), next(stream)]
+    serving(sdk_address, "/turned/promote", version=2)
+    after = ask(client, "turned", max_tokens=60, temperature=0)
+    pieces += list(stream)
+    assert {piece.model for piece in pieces} == {"turned@v1"} and after.model == "turned@v2"
+    assert (
+        "".join(piece.choices[0].delta.content or "" for piece in pieces) == whole != after.choices[0].message.content
+    )
 
 
 @pytest.mark.parametrize(

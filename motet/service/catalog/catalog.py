@@ -12,8 +12,9 @@ import os
 import queue
 import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -135,7 +136,8 @@ class Catalog:
         try:
             for waiting in group:
                 self.files.write(waiting.change.files)
-            self._execute([statement for waiting in group for statement in waiting.change.statements])
+            erase = any(waiting.change.erase for waiting in group) and self._database.dialect.name == "sqlite"
+            self._execute([statement for waiting in group for statement in waiting.change.statements], erase)
         except (OSError, OverflowError, ValueError) as error:  # the disk; a number or a text that no database takes
             return error
         except StatementError as error:
@@ -148,14 +150,14 @@ class Catalog:
                     self.files.remove(name)
         return None
 
-    def _execute(self, statements: list[Statement]) -> None:
+    def _execute(self, statements: list[Statement], erase: bool) -> None:
         """One transaction. A database that went away meanwhile is waited for, and nothing is done twice: what has one
         new row has them all, and statements without a new row may be repeated."""
         deadline = time.monotonic() + RECONNECT_SECONDS
         lost = False
         while True:
             try:
-                with self._database.begin() as connection:
+                with self._database.connect() as connection, _erasing(connection, erase), connection.begin():
                     if not (lost and _happened(connection, statements)):
                         for statement in statements:
                             connection.execute(_sql(statement))
@@ -165,6 +167,20 @@ class Catalog:
                     raise
                 lost = True
                 time.sleep(RECONNECT_PAUSE)
+
+
+@contextmanager
+def _erasing(connection: Connection, erase: bool) -> Iterator[None]:
+    """What is deleted in here is overwritten, and goes from the log of changes too (as long as nobody reads it)."""
+    if not erase:
+        yield
+        return
+    connection.exec_driver_sql("PRAGMA secure_delete=ON")
+    connection.commit()
+    yield
+    connection.exec_driver_sql("PRAGMA secure_delete=OFF")
+    connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
+    connection.commit()
 
 
 def _went_away(error: DBAPIError) -> bool:

@@ -45,11 +45,15 @@ Statement = Add | Set | Remove
 
 @dataclass(frozen=True)
 class Change:
-    """Statements that hold together, files (by name) that stand before them, and files that go after them."""
+    """Statements that hold together, files (by name) that stand before them, and files that go after them.
+
+    erase: what goes is overwritten in the database's file too, where that is ours (SQLite); it costs more.
+    """
 
     statements: Sequence[Statement] = ()
     files: Mapping[str, bytes] = field(default_factory=dict)
     gone: Sequence[str] = ()
+    erase: bool = False
 
 
 @dataclass(frozen=True)

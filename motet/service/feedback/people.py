@@ -72,7 +72,7 @@ class People:
             for part in _chunks(sorted(numbers)):
                 statements.append(Remove("feedback", {"tenant": tenant, "number": part}))
                 statements.append(Set("lineage", {"feedback": part}, {"forgotten": mark}))
-            await self._catalog.write(Change(statements))
+            await self._catalog.write(Change(statements, erase=True))
             return Forgotten(len(answers), len(numbers), *await self._consequences(tenant, mark))
 
     def _mark(self, tenant: str, user: str) -> str:

@@ -19,6 +19,7 @@ from motet.logs import Fields
 GIVEN_ID = re.compile(r"[\w.:/+=-]{1,128}", re.ASCII)
 LONGEST_PATH = 300
 QUIET = ("/api/v1/healthz", "/api/v1/session_heartbeat", "/api/v1/telemetry", "/metrics")  # told at debug only
+PERSONAL = "/motet/v1/people/"  # whose path says who: told as it is declared
 HEADER = "x-request-id"
 log = logging.getLogger(__name__)
 current_id: ContextVar[str | None] = ContextVar("current_id", default=None)
@@ -74,7 +75,8 @@ class RequestLog:
             route = self._routes.get(scope.get("endpoint"), "none")
             served = Served(scope["method"], route, status, time.perf_counter() - began)
             self._observe(served)
-            _tell(scope["raw_path"].decode("ascii", "replace"), served)
+            path = scope["raw_path"].decode("ascii", "replace")
+            _tell(route if path.startswith(PERSONAL) else path, served)
 
 
 def _tell(path: str, served: Served) -> None:

@@ -91,6 +91,11 @@ class Names:
     def __init__(self) -> None:
         self._names: dict[tuple[str, str], Name] = {}
 
+    @property
+    def any(self) -> bool:
+        """Is there one?"""
+        return bool(self._names)
+
     def of(self, tenant: str) -> list[Name]:
         return [name for name in self._names.values() if name.tenant == tenant]
 

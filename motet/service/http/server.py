@@ -99,6 +99,7 @@ async def serve(settings: ServiceSettings, entry: Callable[[socket.socket], None
         reload(service)
         service.engine_opened()
         supervisor.on_open = service.engine_opened
+        service.warm_words()
         service.errand(watch_sessions(service))
         service.errand(service.keep_accounts())
         service.errand(service.records.recorder.work())

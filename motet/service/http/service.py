@@ -316,6 +316,14 @@ class Service:
             with contextlib.suppress(StorageFault):  # the next time has it all
                 await self.usage.save(self.journal.write)
 
+    def warm_words(self) -> None:
+        """Somebody will ask for words, since there is a name in service: have the tokenizer ready."""
+        if self.names.any:
+            self.errand(self._warm_words())
+
+    async def _warm_words(self) -> None:
+        await self.language.chat()
+
     def errand(self, work: Coroutine[Any, Any, None]) -> None:
         """Something that nobody waits for."""
         errand = asyncio.create_task(work)

@@ -13,8 +13,25 @@ from motet.errors import MotetError
 from motet.service.http.openai.admitting import count
 from motet.service.http.openai.language import Words
 from motet.service.http.openai.recording import Watch, record
-from motet.service.http.openai.telling import Answer, finish_reason, split_calls, told_logprobs, usage
+from motet.service.http.openai.telling import Answer, before_calls, finish_reason, split_calls, told_logprobs, usage
 from motet.service.http.service import Service
+
+
+class Said:
+    """What a stream has said of a turn. Where there are tools, what may be a call is held back until it is known."""
+
+    def __init__(self, tools: bool) -> None:
+        self.characters = 0
+        self._tools = tools
+        self._text = ""
+
+    def add(self, new: str) -> str:
+        """What can be said of it now."""
+        self._text += new
+        certain = len(before_calls(self._text)) if self._tools else len(self._text)
+        told = self._text[self.characters : certain]
+        self.characters = max(self.characters, certain)
+        return told
 
 
 async def stream(
@@ -43,32 +60,35 @@ async def _events(
 ) -> AsyncIterator[dict[str, Any]]:
     question = answer.question
     words = [Words(question.tokenizer, question.body.stops) for _ in range(question.body.n)]
+    said = [Said(bool(question.tools)) for _ in words]
+    offsets = [0 for _ in words]  # characters of the tokens told so far
     if question.is_chat:
         yield answer.frame(
             [_choice(answer, index, {"role": "assistant", "content": ""}) for index in range(len(words))], True
         )
     while (part := await parts.get()) is not None:
         watch.token()
-        new = words[part.index].add(part.token)
-        if question.tools or not (new or question.wants_logprobs):
-            continue  # with tools, what is said is known only once it is over: it may be a call
+        new = said[part.index].add(words[part.index].add(part.token))
+        if not (new or question.wants_logprobs):
+            continue
         choice = _choice(answer, part.index, {"content": new})
         if question.wants_logprobs:
-            choice["logprobs"] = told_logprobs(question, [part])
+            choice["logprobs"] = told_logprobs(question, [part], offsets[part.index])
+            offsets[part.index] += 0 if question.is_chat else len(choice["logprobs"]["tokens"][0])
         yield answer.frame([choice], True)
     result = await done
     for index, one in enumerate(result.sequences):
-        for choice in _last(answer, index, words[index], one.stop_reason):
+        for choice in _last(answer, index, words[index], said[index], one.stop_reason):
             yield answer.frame([choice], True)
     options = question.body.stream_options
     if options is not None and options.include_usage:
         yield {**answer.frame([], True), "usage": usage(question, result)}
 
 
-def _last(answer: Answer, index: int, words: Words, reason: str) -> list[dict[str, Any]]:
+def _last(answer: Answer, index: int, words: Words, said: Said, reason: str) -> list[dict[str, Any]]:
     """What was held back, the calls, and why it ended."""
     content, calls = split_calls(answer.question, words.text, f"{answer.id[:20]}{index}")
-    rest = content if answer.question.tools else words.rest()
+    rest = (content or "")[said.characters :] if answer.question.tools else words.rest()
     pieces = [_choice(answer, index, {"content": rest})] if rest else []
     if calls:
         numbered = [{"index": place, **call} for place, call in enumerate(calls)]

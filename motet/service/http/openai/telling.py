@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import time
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 Finish = Literal["stop", "length", "tool_calls"]
 CALLED = "<tool_call>"
+MAY_CALL = ("<", "{", "[")  # how a call begins, in every form
 
 
 @dataclass(frozen=True)
@@ -88,8 +90,15 @@ def split_calls(question: Question, text: str, mark: str) -> tuple[str | None, l
         }
         for place, call in enumerate(read_calls(text))
     ]
-    said = text.partition(CALLED)[0].strip() if CALLED in text else "" if calls else text
+    if not calls and CALLED not in text:
+        return text, calls
+    said = text.partition(CALLED)[0].rstrip() if CALLED in text else before_calls(text)
     return said or (None if calls else ""), calls
+
+
+def before_calls(text: str) -> str:
+    """What is said for certain, whatever follows: all before what may begin a call."""
+    return text[: min((at for mark in MAY_CALL if (at := text.find(mark)) >= 0), default=len(text))].rstrip()
 
 
 def finish_reason(reason: str, called: bool) -> Finish:
@@ -110,8 +119,8 @@ def _row(top: TopLogprobs, place: int) -> TopLogprobs:
     return TopLogprobs(top.tokens[place : place + 1], top.logprobs[place : place + 1])
 
 
-def told_logprobs(question: Question, parts: list[SamplePart]) -> dict[str, Any]:
-    """Token by token, in the form of chat or of plain completions."""
+def told_logprobs(question: Question, parts: list[SamplePart], begins: int = 0) -> dict[str, Any]:
+    """Token by token, in the form of chat or of plain completions. begins: characters before, in the latter."""
     tokenizer = question.tokenizer
     told = [{**_token(tokenizer, one.token, one.logprob), "top_logprobs": _likeliest(tokenizer, one)} for one in parts]
     if question.is_chat:
@@ -120,7 +129,7 @@ def told_logprobs(question: Question, parts: list[SamplePart]) -> dict[str, Any]
         "tokens": [one["token"] for one in told],
         "token_logprobs": [one["logprob"] for one in told],
         "top_logprobs": [{two["token"]: two["logprob"] for two in one["top_logprobs"]} for one in told],
-        "text_offset": [],
+        "text_offset": list(itertools.accumulate((len(one["token"]) for one in told[:-1]), initial=begins)),
     }
 
 

@@ -85,6 +85,7 @@ async def bring_version(name: str, body: Bring, service: Svc, tenant: Tenant) ->
             number = next(one.number for one in after.versions if one.path == checkpoint.path)
             closing = service.records.trainings.closing(row, checkpoint.path, number, body.about)
         await _keep(service, before, after, closing)
+    service.warm_words()
     return told(after)
 
 
