@@ -15,6 +15,7 @@ from motet.lab.experiments.command import run
 from motet.lab.experiments.rates_command import rates_with
 from motet.lab.experiments.seeing.command import report, show
 from motet.planner.command import app as plan
+from motet.planner.memory_command import memory_with
 from motet.service.http.command import serve
 from motet.service.http.keys_command import app as keys
 from motet.service.status.command import status
@@ -50,6 +51,7 @@ app.command()(run)
 app.command()(show)
 app.command()(report)
 app.command()(rates_with(_located))
+plan.command("memory")(memory_with(_located))
 app.command()(serve)
 app.command()(status)
 app.add_typer(bench, name="bench")

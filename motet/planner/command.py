@@ -14,42 +14,6 @@ from motet.errors import BadConfig
 
 app = typer.Typer(help="Look ahead: memory, time, how many experiments at once.", no_args_is_help=True)
 Kind = Literal["shared", "exclusive"]
-ITEM_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
-
-
-@app.command()
-def memory(
-    model: Annotated[Path, typer.Argument(help="A model folder; its config.json is enough.")],
-    runs: Annotated[int, typer.Option(min=1, help="Runs that train.")] = 8,
-    rank: Annotated[int, typer.Option(min=1, help="Of their adapters, on attention and MLP.")] = 16,
-    sequences: Annotated[int, typer.Option(min=1, help="Sequences that are sampled at a time.")] = 64,
-    context: Annotated[int, typer.Option(min=1, help="Tokens of each.")] = 2048,
-    pass_rows: Annotated[int, typer.Option(min=1, help="Tokens of a training pass.")] = 2048,
-    dtype: Annotated[Literal["float32", "bfloat16", "float16"], typer.Option(help="Of the base model.")] = "bfloat16",
-    device_gib: Annotated[float | None, typer.Option(help="What the device has; more is refused.")] = None,
-) -> None:
-    """Bytes on one device, part by part; exit code 1 where they do not fit."""
-    from motet.planner.memory import GIB, Load, bytes_of, read_sizes
-
-    needed = bytes_of(read_sizes(model), Load(runs, rank, sequences, context, pass_rows, ITEM_BYTES[dtype]))
-    parts = {
-        "base model": needed.base,
-        f"{runs} runs of rank {rank}": needed.runs,
-        "their versions, two each": needed.versions,
-        f"keys and values of {sequences} x {context} tokens": needed.keys_and_values,
-        f"a training pass of {pass_rows} tokens": needed.training_pass,
-        "together": needed.total,
-    }
-    table = Table("what", "GiB", box=None, pad_edge=False, header_style="bold")
-    for what, count in parts.items():
-        table.add_row(what, f"{count / GIB:.3f}")
-    Console().print(table)
-    if device_gib is not None and needed.total > device_gib * GIB:
-        missing = needed.total / GIB - device_gib
-        typer.echo(
-            f"does not fit: {missing:.2f} GiB more than {device_gib:g}; lower runs, sequences or context", err=True
-        )
-        raise typer.Exit(1)
 
 
 @app.command()

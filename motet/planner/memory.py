@@ -1,112 +1,140 @@
-"""Bytes on a device, before anything is started: the base model, what runs and versions take, keys and values, a pass.
+"""Bytes on each device, before anything is started: base model, runs, versions, keys and values, a training pass.
 
-Matrices of a LoRA adapter of rank R on a projection D_in -> D_out are R (D_in + D_out) numbers. A run holds them as
-float32 masters, in the base model's dtype for the kernels, and from its first step on as a gradient and two Adam
-moments, float32 each; a version holds one copy in the base model's dtype.
+A run holds its adapter as float32 masters, in the base model's dtype for the kernels, and from its first step on as a
+gradient and two Adam moments, float32 each; a version is one copy in the base model's dtype. A training pass keeps what
+its backward reads (`sizes`), layer by layer; with activation checkpointing each layer's input alone, and one layer's
+inside while it is computed again. Training ranks hold a part of the base model each and bring a layer together when it
+is its turn (FSDP2: the one in work and the next), and every run whole; sampling devices hold a part of the base model
+and of keys and values where one model is cut over several, and every version whole.
 """
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
+from typing import Literal
 
 from motet.errors import BadConfig
+from motet.planner.sizes import Sizes
 
-FLOAT = 4
 GIB = 1024**3
-MIB = 1024**2
+FLOAT = 4
+HEAD_ROWS = 128  # of logits that exist at a time, twice: themselves and their gradient
+VERSIONS = 2  # of a run: one is sampled from while the next is published
+GATHERED = 2  # layers
+BaseDtype = Literal["float32", "bfloat16", "float16", "int8", "nf4"]
 
 
 @dataclass(frozen=True)
-class Sizes:
-    """What a model's configuration says."""
+class Format:
+    """Bytes of a number: in the base model's matrices, and in everything else of its kind (norms, activations)."""
 
-    layers: int
-    width: int
-    inner: int  # of the MLP
-    heads: int
-    kv_heads: int
-    head_width: int
-    vocabulary: int
-    tied: bool
+    product: float
+    other: int
 
-    @property
-    def projections(self) -> int:
-        """Sum of D_in + D_out over the seven projections of a layer."""
-        q, kv = self.heads * self.head_width, self.kv_heads * self.head_width
-        attention = (self.width + q) + 2 * (self.width + kv) + (q + self.width)
-        return attention + 3 * (self.width + self.inner)
 
-    @property
-    def parameters(self) -> int:
-        q, kv = self.heads * self.head_width, self.kv_heads * self.head_width
-        layer = self.width * (2 * q + 2 * kv) + 3 * self.width * self.inner + 2 * self.width
-        heads = 1 if self.tied else 2
-        return self.layers * layer + heads * self.vocabulary * self.width + self.width
-
-    def adapter(self, rank: int) -> int:
-        """Numbers in an adapter on attention and MLP."""
-        return self.layers * rank * self.projections
+FORMATS: dict[BaseDtype, Format] = {
+    "float32": Format(4, 4),
+    "bfloat16": Format(2, 2),
+    "float16": Format(2, 2),
+    "int8": Format(1, 2),
+    "nf4": Format(4.127 / 8, 2),  # with double quantization: Dettmers et al. 2023 (QLoRA), section 3
+}
 
 
 @dataclass(frozen=True)
 class Load:
-    """What the device is to hold."""
+    """What is to be held."""
 
     runs: int
     rank: int
-    sequences: int
-    context: int  # tokens of each sequence
-    pass_rows: int
-    item_bytes: int = 2  # of the base model's dtype
+    sequences: int  # sampled at a time, over all sampling devices
+    context: int  # tokens of each
+    pass_rows: int  # tokens of a training pass on one device
+    dtype: BaseDtype = "bfloat16"
+    unembed: bool = False  # adapters on the head too
+    checkpointing: bool = False  # of activations
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Over which devices. sampling 0: they are the training ranks; split: devices that one sampler is cut over."""
+
+    training: int = 1
+    sampling: int = 0
+    split: int = 1
+    packed_head: bool = False  # a second copy of a tied embedding, as the kernels for CPUs read it
+
+    def __post_init__(self) -> None:
+        if self.training < 1 or self.sampling < 0 or self.split < 1:
+            raise BadConfig("choose at least one training rank and no negative number of devices")
+        if self.sampling == 0 and (self.training > 1 or self.split > 1):
+            raise BadConfig("several training ranks cannot sample: give sampling devices of their own")
+        if self.sampling % self.split:
+            raise BadConfig(
+                f"{self.sampling} sampling devices are no multiple of the {self.split} one sampler is cut over"
+            )
 
 
 @dataclass(frozen=True)
 class Bytes:
-    """Where they go."""
+    """Where they go on one device."""
 
-    base: int
-    runs: int
-    versions: int
-    keys_and_values: int
-    training_pass: int
+    device: str
+    base: int = 0
+    gathered: int = 0
+    runs: int = 0
+    versions: int = 0
+    keys_and_values: int = 0
+    training_pass: int = 0
+    set_aside: int = 0
 
     @property
     def total(self) -> int:
-        return self.base + self.runs + self.versions + self.keys_and_values + self.training_pass
+        parts = (self.base, self.gathered, self.runs, self.versions, self.keys_and_values, self.training_pass)
+        return sum(parts) + self.set_aside
 
 
-def bytes_of(sizes: Sizes, load: Load) -> Bytes:
-    """One version of each run is sampled from while the next is published: two are there at most."""
-    adapter = sizes.adapter(load.rank)
-    kv = 2 * sizes.layers * sizes.kv_heads * sizes.head_width * load.item_bytes
-    # kept for the backward: each layer's input, and one layer's inside while it is computed again
-    inside = 6 * sizes.width + 3 * sizes.inner + 3 * sizes.heads * sizes.head_width
-    rows = load.pass_rows * (sizes.layers * sizes.width * load.item_bytes + inside * FLOAT)
-    return Bytes(
-        base=sizes.parameters * load.item_bytes,
-        runs=load.runs * adapter * (4 * FLOAT + load.item_bytes),
-        versions=2 * load.runs * adapter * load.item_bytes,
-        keys_and_values=load.sequences * load.context * kv,
-        training_pass=rows,
+def bytes_of(sizes: Sizes, load: Load, placement: Placement, set_aside: int = 0) -> list[Bytes]:
+    """What one device of each kind holds. `set_aside`: for the process, the driver and what allocators waste."""
+    form = FORMATS[load.dtype]
+    base = sizes.products * form.product + (sizes.parameters - sizes.products) * form.other
+    if placement.packed_head and sizes.tied:
+        base += sizes.vocabulary * sizes.width * form.other
+    adapter = sizes.adapter(load.rank, load.unembed)
+    several = placement.training > 1
+    training = Bytes(
+        "training",
+        base=round(base / placement.training),
+        gathered=GATHERED * max(layer.parameters for layer in sizes.layers) * form.other if several else 0,
+        runs=load.runs * adapter * (4 * FLOAT + form.other),
+        training_pass=_training_pass(sizes, load),
+        set_aside=set_aside,
     )
+    samplers = max(placement.sampling, 1) // placement.split
+    sequence = load.context * sizes.cached * form.other + sizes.state * FLOAT
+    sampling = Bytes(
+        "sampling",
+        base=round(base / placement.split),
+        versions=VERSIONS * load.runs * adapter * form.other,
+        keys_and_values=round(-(-load.sequences // samplers) * sequence / placement.split),
+        set_aside=set_aside,
+    )
+    if placement.sampling:
+        return [training, sampling]
+    return [replace(training, device="", versions=sampling.versions, keys_and_values=sampling.keys_and_values)]
 
 
-def read_sizes(folder: Path) -> Sizes:
-    """From a Hugging Face folder. BadConfig: no config.json, or one of another kind of model."""
-    try:
-        told = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-        heads = told["num_attention_heads"]
-        return Sizes(
-            layers=told["num_hidden_layers"],
-            width=told["hidden_size"],
-            inner=told["intermediate_size"],
-            heads=heads,
-            kv_heads=told.get("num_key_value_heads") or heads,
-            head_width=told.get("head_dim") or told["hidden_size"] // heads,
-            vocabulary=told["vocab_size"],
-            tied=bool(told.get("tie_word_embeddings", False)),
-        )
-    except (OSError, ValueError, KeyError) as error:
-        raise BadConfig(f"{folder} has no config.json of a dense decoder ({error!r}): name such a folder") from None
+def _training_pass(sizes: Sizes, load: Load) -> int:
+    item = FORMATS[load.dtype].other
+    kept, most = sum(layer.kept for layer in sizes.layers), max(layer.kept for layer in sizes.layers)
+    if load.checkpointing:
+        kept = len(sizes.layers) * sizes.width + most
+    gradients = most + 2 * sizes.width  # inside the layer that the backward is in, and of the last hidden rows
+    return load.pass_rows * (kept + gradients) * item + 2 * HEAD_ROWS * sizes.vocabulary * FLOAT
+
+
+def most_runs(sizes: Sizes, load: Load, placement: Placement, device_bytes: float, set_aside: int = 0) -> int:
+    """How many runs would fit on such devices, all else equal; -1 where the rest alone does not."""
+    none = bytes_of(sizes, replace(load, runs=0), placement, set_aside)
+    one = bytes_of(sizes, replace(load, runs=1), placement, set_aside)
+    return min(int((device_bytes - a.total) // (b.total - a.total)) for a, b in zip(none, one, strict=True))
