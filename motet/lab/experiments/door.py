@@ -13,6 +13,7 @@ import tinker
 
 from motet.errors import BadConfig
 from motet.lab.experiments.config import Experiment
+from motet.lab.experiments.server import is_gone
 
 CLOSE_SECONDS = 10.0
 ASK_SECONDS = 30.0
@@ -38,8 +39,9 @@ class Door:
             status = "interrupted"
             raise
         finally:
-            closing = asyncio.ensure_future(service.close(status).coroutine())
-            await asyncio.wait([closing], timeout=CLOSE_SECONDS)
+            if not await is_gone(self.base_url):  # the SDK would go on trying to tell it
+                closing = asyncio.ensure_future(service.close(status).coroutine())
+                await asyncio.wait([closing], timeout=CLOSE_SECONDS)
 
     async def clear_up(self, session: str, keep: str) -> None:
         """Free what a client that was killed has left: its session, and its checkpoints but the one to keep."""

@@ -7,16 +7,12 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-import matplotlib
 import numpy as np
+from matplotlib.figure import Figure
 from rich.console import Console
 from rich.table import Table
 
 from motet.lab.experiments.progress import Progress
-
-matplotlib.use("Agg")
-
-from matplotlib import pyplot as plt  # noqa: E402  (after the choice of a backend that needs no screen)
 
 
 @dataclass(frozen=True)
@@ -83,14 +79,14 @@ def closing_table(rows: Sequence[Progress]) -> Table:
 
 def draw_rewards(rows: Sequence[Progress], file: Path) -> None:
     """One curve an experiment: mean reward of each step."""
-    figure, axes = plt.subplots(figsize=(8, 4.5), layout="constrained")
+    figure = Figure(figsize=(8, 4.5), layout="constrained")
+    axes = figure.subplots()
     for row in rows:
         axes.plot([one.step for one in row.history], row.rewards, marker=".", label=row.name)
     axes.set(xlabel="step", ylabel="mean reward", ylim=(-0.02, 1.02))
     axes.grid(alpha=0.3)
     axes.legend(frameon=False)
     figure.savefig(file, dpi=120)
-    plt.close(figure)
 
 
 def _summary(row: Progress) -> dict[str, object]:

@@ -22,6 +22,7 @@ from motet.errors import BadConfig, EngineFault
 READY = "ready "
 STOP_SECONDS = 20.0
 LOOK_SECONDS = 1.0
+DEFAULT_PORTS = {"http": 80, "https": 443}
 DATA = "server"  # in the sweep's folder
 
 
@@ -53,15 +54,22 @@ def background_server(model: str | None, folder: Path, console: Console, flags: 
 
 
 async def until_gone(address: str) -> None:
-    """Until nobody listens any more at an address of this machine; a server that is only busy still does."""
-    place = urlsplit(address)
-    while True:
+    """Until nobody listens any more at an address of this machine."""
+    while not await is_gone(address):
         await asyncio.sleep(LOOK_SECONDS)
-        try:
-            _, writer = await asyncio.open_connection(place.hostname, place.port)
-        except ConnectionRefusedError:
-            return
-        writer.close()
+
+
+async def is_gone(address: str) -> bool:
+    """Does nobody listen there? A server that is only busy still does, and so may one that cannot be reached."""
+    place = urlsplit(address)
+    try:
+        _, writer = await asyncio.open_connection(place.hostname, place.port or DEFAULT_PORTS[place.scheme])
+    except ConnectionRefusedError:
+        return True
+    except OSError:
+        return False
+    writer.close()
+    return False
 
 
 def forget_server(folder: Path) -> None:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
-from motet.lab.experiments.server import background_server
 from motet.lab.experiments.sweep import run_file
 
 QUIET = Console(quiet=True)
@@ -35,12 +33,6 @@ learning_rate = 1e-3
 algorithm = {{ name = "sft" }}
 data = {{ path = "{TALKS}" }}
 """
-
-
-@pytest.fixture(scope="session")
-def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with background_server("pocket", tmp_path_factory.mktemp("server"), QUIET) as url:
-        yield url
 
 
 @pytest.fixture(scope="session")
