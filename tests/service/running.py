@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -114,9 +114,8 @@ def engine_asleep(server: Server) -> Iterator[None]:
         engine.send_signal(signal.SIGCONT)
 
 
-def wait_until(happens: object, seconds: float = 20.0) -> None:
+def wait_until(happens: Callable[[], object], seconds: float = 20.0) -> None:
     """Call `happens` until it is true."""
-    assert callable(happens)
     deadline = time.monotonic() + seconds
     while not happens():
         assert time.monotonic() < deadline, f"it did not happen within {seconds} s"
