@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import resource
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 from sqlalchemy import BigInteger, Integer
 
 from motet.errors import BadConfig
-from motet.service.catalog.catalog import Catalog
+from motet.service.catalog.catalog import RECONNECT_SECONDS, Catalog
 from motet.service.catalog.changes import Add, Change, StorageFault
 from motet.service.catalog.tables import metadata
 
@@ -75,6 +76,20 @@ def test_nobody_waits_for_a_thread_that_died(catalog: Catalog, monkeypatch: pyte
     monkeypatch.setattr(catalog.files, "write", fail)
     ended = asyncio.run(asyncio.wait_for(write_twice(), 5))
     assert [type(error) for error in ended] == [StorageFault] * 3
+
+
+def test_a_disk_that_takes_nothing_is_told_at_once(catalog: Catalog, tmp_path: Path) -> None:
+    """A database that went away is waited for; a commit that finds no room is no such thing."""
+    asyncio.run(catalog.write(step("a", 1)))
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, ((tmp_path / "catalog.sqlite-wal").stat().st_size, limits[1]))
+    try:
+        with pytest.raises(StorageFault, match="has not happened"):
+            asyncio.run(asyncio.wait_for(catalog.write(step("a", 2)), RECONNECT_SECONDS / 2))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    asyncio.run(catalog.write(step("a", 2)))
+    assert len(catalog.rows("steps")) == 2
 
 
 def test_a_catalog_of_a_newer_schema_is_refused(tmp_path: Path) -> None:

@@ -163,7 +163,8 @@ class Catalog:
                             connection.execute(_sql(statement))
                 return
             except DBAPIError as error:
-                if not _went_away(error) or time.monotonic() > deadline:
+                away = self._database.dialect.name != "sqlite" and _went_away(error)
+                if not away or time.monotonic() > deadline:
                     raise
                 lost = True
                 time.sleep(RECONNECT_PAUSE)
@@ -184,7 +185,7 @@ def _erasing(connection: Connection, erase: bool) -> Iterator[None]:
 
 
 def _went_away(error: DBAPIError) -> bool:
-    """The connection was lost, or none could be made: not a fault of what was asked. SQLite never goes away."""
+    """The connection was lost, or none could be made: not a fault of what was asked. (SQLite's full disk looks alike.)"""
     return error.connection_invalidated or (isinstance(error, OperationalError) and error.statement is None)
 
 
