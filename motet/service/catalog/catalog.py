@@ -185,7 +185,7 @@ def _erasing(connection: Connection, erase: bool) -> Iterator[None]:
 
 
 def _went_away(error: DBAPIError) -> bool:
-    """The connection was lost, or none could be made: not a fault of what was asked. (SQLite's full disk looks alike.)"""
+    """The connection was lost, or none could be made: not a fault of what was asked. SQLite's full disk looks alike."""
     return error.connection_invalidated or (isinstance(error, OperationalError) and error.statement is None)
 
 

@@ -100,13 +100,16 @@ def _serve(config: Path | None, flags: Table) -> None:
     from motet.engine.process import run_engine
     from motet.service.http.logs import log_context
     from motet.service.http.pinned import with_pinned_dtype
-    from motet.service.http.server import serve as serve_until_signal
     from motet.service.http.serving import load
+    from motet.service.http.supervisor import launch
 
     settings = load(config, flags)
     start_logging("service", settings.log, log_context)
     entry = partial(run_engine, with_pinned_dtype(settings.engine, settings.service.data_dir), settings.log)
-    asyncio.run(serve_until_signal(settings.service, entry, typer.echo))
+    first = launch(entry)
+    from motet.service.http.server import serve  # here: the engine's process warms up meanwhile
+
+    asyncio.run(serve(settings.service, entry, first, typer.echo))
 
 
 def _stop_at_end_of_input() -> None:

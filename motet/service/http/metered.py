@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-import socket
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +12,14 @@ from motet.engine.core.channel import OnPart
 from motet.engine.core.requests import Request, Stats
 from motet.errors import MotetError
 from motet.service.http.metrics import Meters
-from motet.service.http.supervisor import Supervisor
+from motet.service.http.supervisor import Entry, Launched, Supervisor
 
 
 class MeteredSupervisor(Supervisor):
     """Tells `meters` how each request went."""
 
-    def __init__(self, entry: Callable[[socket.socket], None], meters: Meters) -> None:
-        super().__init__(entry)
+    def __init__(self, entry: Entry, meters: Meters, first: Launched | None = None) -> None:
+        super().__init__(entry, first)
         self._meters = meters
 
     def submit(self, request: Request, on_part: OnPart | None = None) -> asyncio.Future[Any]:

@@ -28,7 +28,7 @@ from motet.service.http.reloading import reload
 from motet.service.http.resting import watch_sessions
 from motet.service.http.service import Service
 from motet.service.http.settings import ServiceSettings
-from motet.service.http.supervisor import Supervisor
+from motet.service.http.supervisor import Entry, Launched, Supervisor
 
 ANSWER_SECONDS = 5  # for answers on their way once all work is done
 log = logging.getLogger(__name__)
@@ -75,16 +75,18 @@ class _Server(uvicorn.Server):
             await self._service.usage.save(self._service.journal.write)
 
 
-async def serve(settings: ServiceSettings, entry: Callable[[socket.socket], None], say: Callable[[str], None]) -> None:
-    """Serve until a signal. `entry` is what the engine's process runs, `say` prints the one line for others to read.
+async def serve(settings: ServiceSettings, entry: Entry, first: Launched, say: Callable[[str], None]) -> None:
+    """Serve until a signal. `entry` is what an engine's process runs, `first` is one that warms up already, `say`
+    prints the one line for others to read.
 
     Raises BadConfig where the address or the certificate cannot be had, and whatever keeps the engine from opening.
     """
-    _check_certificate(settings)
     disable_created_metrics()  # a counter is one series, not two
     meters = Meters()
-    supervisor = MeteredSupervisor(entry, meters)
+    supervisor = MeteredSupervisor(entry, meters, first)
     async with contextlib.AsyncExitStack() as undo:
+        undo.push_async_callback(supervisor.stop)
+        _check_certificate(settings)
         catalog = Catalog(settings.data_dir, settings.database)
         undo.callback(catalog.close)
         store = KeyStore(settings.data_dir, settings.database)
@@ -92,7 +94,6 @@ async def serve(settings: ServiceSettings, entry: Callable[[socket.socket], None
         keys = KeyRing(settings.api_keys, store)
         listener = _bind(settings, keys)
         undo.callback(listener.close)
-        undo.push_async_callback(supervisor.stop)
         await supervisor.start()
         pin_dtype(settings.data_dir, supervisor.info.dtype)
         service = Service(supervisor, settings, catalog, keys)

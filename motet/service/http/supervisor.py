@@ -7,6 +7,7 @@ import logging
 import multiprocessing
 import socket
 from collections.abc import Callable
+from dataclasses import dataclass
 from multiprocessing.context import SpawnProcess
 from typing import Any
 
@@ -20,12 +21,35 @@ STOP_SECONDS = 10.0
 log = logging.getLogger(__name__)
 
 
-class Supervisor:
-    """Owns one engine process at a time. `entry` is what it runs: a function that a new process can import."""
+Entry = Callable[[socket.socket], None]  # what an engine's process runs: a function that a new process can import
 
-    def __init__(self, entry: Callable[[socket.socket], None]) -> None:
+
+@dataclass(frozen=True)
+class Launched:
+    """An engine's process that is warming up, and our end of the line to it."""
+
+    process: SpawnProcess
+    line: socket.socket
+
+
+def launch(entry: Entry) -> Launched:
+    """Start a process; it warms up while whoever called does other things."""
+    ours, theirs = socket.socketpair()
+    process = multiprocessing.get_context("spawn").Process(
+        target=entry, args=(theirs,), name="motet-engine", daemon=True
+    )
+    process.start()
+    theirs.close()
+    return Launched(process, ours)
+
+
+class Supervisor:
+    """Owns one engine process at a time. `first` is one that was launched before."""
+
+    def __init__(self, entry: Entry, first: Launched | None = None) -> None:
         self.on_open: Callable[[], None] = lambda: None  # hears of each engine after the first
         self._entry = entry
+        self._first = first
         self._process: SpawnProcess | None = None
         self._client: EngineClient | None = None
         self._info: BaseInfo | None = None
@@ -68,6 +92,10 @@ class Supervisor:
 
     async def stop(self) -> None:
         """Hang up and let the engine's process end by itself; kill it where it does not."""
+        if self._first is not None:  # nobody opened it
+            self._first.line.close()
+            self._first.process.kill()
+            self._first = None
         if self._watching is not None:
             self._watching.cancel()
             self._watching = None
@@ -80,14 +108,9 @@ class Supervisor:
             self._process = None
 
     async def _open(self) -> None:
-        ours, theirs = socket.socketpair()
-        process = multiprocessing.get_context("spawn").Process(
-            target=self._entry, args=(theirs,), name="motet-engine", daemon=True
-        )
-        await asyncio.to_thread(process.start)
-        theirs.close()
-        self._process = process
-        client = await EngineClient.connect(ours)
+        launched = self._first if self._first is not None else await asyncio.to_thread(launch, self._entry)
+        self._first, self._process = None, launched.process
+        client = await EngineClient.connect(launched.line)
         self._client, self._info = client, client.info
         self._generation += 1
 
