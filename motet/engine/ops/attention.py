@@ -6,8 +6,10 @@ whatever else is in the batch. On a CPU it is a kernel (native/attend.h); elsewh
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
+from mmap import mmap
 from typing import Any
 
 import numpy as np
@@ -18,6 +20,13 @@ from motet.engine.ops.native import library, usable
 from motet.engine.ops.reference import attention as reference
 
 BLOCK = 16  # positions in a block: one vector of the kernels
+
+
+def _untouched(size: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
+    """Zeros. On a CPU a page of them takes memory, and the time to clear it, once something is written there."""
+    if device.type != "cpu" or 0 in size:
+        return torch.zeros(size, dtype=dtype, device=device)
+    return torch.frombuffer(mmap(-1, math.prod(size) * dtype.itemsize), dtype=dtype).view(size)
 
 
 class KVPool:
@@ -40,8 +49,8 @@ class KVPool:
     ) -> None:
         self.block, self.kv_heads, self.head_dim = block, kv_heads, head_dim
         size = (layers, blocks * block, kv_heads, head_dim)
-        self.k = torch.zeros(size, dtype=dtype, device=device)
-        self.v = torch.zeros(size, dtype=dtype, device=device)
+        self.k = _untouched(size, dtype, torch.device(device))
+        self.v = _untouched(size, dtype, torch.device(device))
         self.native = native and block == BLOCK and head_dim % 2 == 0 and usable(self.k)
         bytes_a_layer = self.k[0].numel() * self.k.element_size()
         self._addresses = [
