@@ -33,8 +33,10 @@ def rows() -> list[Progress]:
 
 def test_accuracy_by_hand() -> None:
     one = Accuracy.of([1.0, 0.0, 0.0, 0.0])
-    assert (one.mean, one.error, one.problems) == (0.25, pytest.approx((0.25 * 0.75 / 4) ** 0.5), 4)
-    assert str(one) == "25.0 ± 21.7 %"
+    assert (one.mean, one.error, one.problems) == (0.25, pytest.approx(0.2), 4)
+    assert str(one) == "25.0 ± 20.0 %"  # sqrt(0.25 0.75 / 4 + 1 / 64) / (1 + 1 / 4)
+    assert str(Accuracy.of([1.0] * 9)) == "100.0 ± 5.0 %"  # all of a few is not all of all
+    assert Accuracy.of([0.5, 1.0]).error == pytest.approx(0.25 / 2**0.5)
     assert str(Accuracy.of([-2.0, -3.0])) == "-2.500 ± 0.354"
 
 
@@ -67,7 +69,7 @@ def test_report_is_written(rows: list[Progress], tmp_path: Path) -> None:
     console = Console(width=200, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
     write_report(rows, tmp_path, console)
     shown = console.export_text()
-    assert "25.0 ± 21.7 %" in shown and "75.0 ± 21.7 %" in shown and "makespan 20.0 s" in shown
+    assert "25.0 ± 20.0 %" in shown and "75.0 ± 21.7 %" in shown and "makespan 20.0 s" in shown
     assert (tmp_path / "rewards.png").read_bytes().startswith(b"\x89PNG")
     summary = json.loads((tmp_path / "summary.json").read_text())
     assert summary["experiments"][0]["rewards"] == [0.25, 0.75]

@@ -265,6 +265,10 @@ def test_an_answer_ends_on_the_version_that_it_began_with(
         ({"n": 1000}, "n: Input should be less"),
         ({"model": "support@v99"}, "no version 99|there is no model"),
         ({"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": "x"}]}]}, "messages"),
+        (
+            {"messages": [*TALK, {"role": "system", "content": "Be kind."}]},
+            "this conversation: the system speaks first",
+        ),
     ],
 )
 def test_mistakes_come_in_openais_form(sdk_address: str, ann: Person, body: dict[str, Any], told: str) -> None:

@@ -17,6 +17,8 @@ class Accuracy:
     """Mean reward on held-out problems, one sample each, with the standard error of that mean.
 
     For examples of a file: the mean log-probability of a token that is to be learned, or the part of pairs in order.
+    Where rewards are 0 or 1 the error is half of Wilson's interval at one standard deviation (Wilson 1927): the same
+    in the middle, and not 0 where all of a few problems were solved.
     """
 
     mean: float
@@ -27,14 +29,20 @@ class Accuracy:
     @classmethod
     def of(cls, rewards: Sequence[float | None]) -> Accuracy:
         known = [reward for reward in rewards if reward is not None]
-        mean, error = float(np.mean(known)), float(np.std(known) / np.sqrt(len(known)))
-        return cls(mean, error, len(known), tuple(rewards))
+        mean, count = float(np.mean(known)), len(known)
+        error = _wilson(mean, count) if set(known) <= {0.0, 1.0} else float(np.std(known) / np.sqrt(count))
+        return cls(mean, error, count, tuple(rewards))
 
     def __str__(self) -> str:
         """A part of all in percent; what is no part, such as a log-probability, as it is."""
         if 0 <= self.mean <= 1:
             return f"{100 * self.mean:.1f} ± {100 * self.error:.1f} %"
         return f"{self.mean:.3f} ± {self.error:.3f}"
+
+
+def _wilson(part: float, count: int) -> float:
+    """Half of the score interval's width, z = 1."""
+    return float(np.sqrt(part * (1 - part) / count + 1 / (4 * count**2)) / (1 + 1 / count))
 
 
 @dataclass

@@ -14,6 +14,8 @@ from rich.table import Table
 
 from motet.lab.experiments.progress import Progress
 
+SUMMARY = "summary.json"
+
 
 @dataclass(frozen=True)
 class Times:
@@ -44,7 +46,7 @@ def write_report(rows: Sequence[Progress], folder: Path, console: Console) -> No
     times = Times.of(rows)
     draw_rewards(rows, folder / "rewards.png")
     summary = {"times": asdict(times), "experiments": [_summary(row) for row in rows]}
-    (folder / "summary.json").write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
+    (folder / SUMMARY).write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
     console.print(closing_table(rows))
     told = {
         "makespan": times.makespan,

@@ -18,7 +18,7 @@ from motet.lab.experiments.config import Sweep, parse
 from motet.lab.experiments.door import Door, choose_model
 from motet.lab.experiments.progress import Progress
 from motet.lab.experiments.recipe import read_recipe
-from motet.lab.experiments.report import write_report
+from motet.lab.experiments.report import SUMMARY, closing_table, write_report
 from motet.lab.experiments.runner import rows_of, run_all
 from motet.lab.experiments.seeing.page import write_page
 from motet.lab.experiments.server import background_server, check_server, forget_server, until_gone
@@ -93,7 +93,10 @@ def _run(asked: Asked, folder: Path, console: Console) -> int:
             raise
         ended = error
         console.print(f"stopped; what was measured is kept: go on with `motet run --resume {folder}`", soft_wrap=True)
-    write_report(rows, folder, console)
+    if any(row.began for row in rows) or not (folder / SUMMARY).exists():
+        write_report(rows, folder, console)
+    else:  # the times of those who ran stay as they are
+        console.print(closing_table(rows), "nothing was left to do", sep="\n")
     console.print(f"to look at: {write_page(folder)}", soft_wrap=True)
     if isinstance(ended, EngineFault):
         raise ended

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from jinja2 import TemplateError
 
 from motet.chat.template import Chat
 from motet.chat.template import Message as ChatMessage
@@ -76,7 +77,7 @@ def chat_prompt(chat: Chat, body: wire.ChatCompletion) -> IntArray:
     tools = body.tools if body.tool_choice != "none" else []
     try:
         return np.asarray(chat.prompt([_message(one) for one in body.messages], tools))
-    except (ValueError, TypeError, KeyError) as error:
+    except (TemplateError, ValueError, TypeError, KeyError) as error:
         raise BadRequest(f"the chat template does not take this conversation: {error}") from None
 
 
