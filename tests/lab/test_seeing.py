@@ -69,7 +69,7 @@ def test_report_is_written(rows: list[Progress], tmp_path: Path) -> None:
     console = Console(width=200, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
     write_report(rows, tmp_path, console)
     shown = console.export_text()
-    assert "25.0 ± 20.0 %" in shown and "75.0 ± 21.7 %" in shown and "makespan 20.0 s" in shown
+    assert "25.0 ± 20.0 %" in shown and "75.0 ± 20.0 %" in shown and "makespan 20.0 s" in shown
     assert (tmp_path / "rewards.png").read_bytes().startswith(b"\x89PNG")
     summary = json.loads((tmp_path / "summary.json").read_text())
     assert summary["experiments"][0]["rewards"] == [0.25, 0.75]
