@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-long check clean
+.PHONY: demo test test-long test-verifiers check clean
 
 .venv/ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
@@ -19,6 +19,11 @@ test: .venv/ready
 test-long: .venv/ready
 	$(BIN)/python -m pytest -q -m long --timeout=3600
 
+test-verifiers:  ## the adapter to verifiers, which wants much that nothing else does
+	$(PYTHON) -m venv .venv-verifiers
+	.venv-verifiers/bin/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev,verifiers]"
+	.venv-verifiers/bin/python -m pytest -q tests/lab/test_verifiers.py
+
 check: .venv/ready
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -26,4 +31,4 @@ check: .venv/ready
 	$(BIN)/python -m pytest -q tests/test_architecture.py
 
 clean:
-	rm -rf .venv
+	rm -rf .venv .venv-*

@@ -21,6 +21,7 @@ from motet.lab.envs.reasoning_gym import ReasoningGymSettings
 from motet.lab.envs.rollout import Policy
 from motet.lab.envs.tau_bench.settings import TauBenchRetailSettings
 from motet.lab.envs.tool_problems import Limits, ToolProblems
+from motet.lab.envs.verifiers.settings import VerifiersSettings
 from motet.lab.envs.word_problems import WordProblems
 
 
@@ -80,7 +81,12 @@ class FileSettings(ChatSettings):
 
 
 AnyEnvironment = Annotated[
-    WordProblemSettings | Gsm8kSettings | FileSettings | TauBenchRetailSettings | ReasoningGymSettings,
+    WordProblemSettings
+    | Gsm8kSettings
+    | FileSettings
+    | TauBenchRetailSettings
+    | ReasoningGymSettings
+    | VerifiersSettings,
     Field(discriminator="name"),
 ]
 ENVIRONMENTS: dict[str, type[BaseModel]] = {
@@ -89,4 +95,5 @@ ENVIRONMENTS: dict[str, type[BaseModel]] = {
     "file": FileSettings,
     "tau_bench_retail": TauBenchRetailSettings,
     "reasoning_gym": ReasoningGymSettings,
+    "verifiers": VerifiersSettings,
 }

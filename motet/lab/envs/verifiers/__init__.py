@@ -1,0 +1,1 @@
+"""Environments of the package `verifiers`: settings, an episode turned inside out, the mouth it asks."""
