@@ -5,13 +5,18 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Coroutine
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import pytest
 
+from motet.engine.core.requests import Request, Stats
+from motet.engine.types import BaseInfo
 from motet.errors import BadRequest, Busy, EngineFault
 from motet.service.http.futures import Promise, Promises, Reply, failure
+from motet.service.http.pausing import queue_state
+from motet.service.http.reading import EngineReading
 from motet.service.http.settings import ServiceSettings
 
 QUICK = ServiceSettings(poll_seconds=0.05)
@@ -166,3 +171,36 @@ def test_a_stopping_server_answers_waiting_polls() -> None:
             assert await promises.wait(promise) is None
 
     run(test())
+
+
+@dataclass
+class Full:
+    """An engine with so many samples that wait for room."""
+
+    waiting: int
+    generation: int = 1
+
+    @property
+    def info(self) -> BaseInfo:
+        raise NotImplementedError
+
+    def submit(self, request: Request, on_part: object = None) -> asyncio.Future[Any]:
+        raise NotImplementedError
+
+    async def call(self, request: Request) -> Any:
+        assert isinstance(request, Stats)
+        return {"sample_requests_waiting": float(self.waiting)}
+
+
+@pytest.mark.parametrize(
+    ("waiting", "sample", "state"),
+    [
+        (0, True, "active"),
+        (3, True, "paused_capacity"),
+        (3, False, "active"),
+    ],
+)
+def test_samples_that_wait_for_room_say_so(waiting: int, sample: bool, state: str) -> None:
+    promise = Promise("r", "t", 1, cancellable=sample)
+    told = asyncio.run(queue_state(promise, EngineReading(Full(waiting))))
+    assert told.state == state and (told.reason is None) == (state == "active")

@@ -24,6 +24,7 @@ KEY, OTHER, BARE = "tml-operators-own-key", "tml-somebody-elses-key", "a-key-of-
 SETTINGS = f"""
 [service]
 api_keys = ["{KEY}", "{OTHER}", "{BARE}"]
+poll_seconds = 0.5
 [log]
 format = "json"
 level = "debug"
@@ -172,3 +173,15 @@ def test_status_says_what_is_missing(server: Server) -> None:
     assert refused.returncode == 2 and "401" in refused.stderr and "API key" in refused.stderr
     nobody = status(Server("http://127.0.0.1:9", 0), "--once")
     assert nobody.returncode == 2 and "no Motet server answers" in nobody.stderr
+
+
+def test_whoever_waits_is_told_why(server: Server, client: Client) -> None:
+    run = client.run()
+    with engine_asleep(server):
+        promise = client.train(run, 1).json()
+        answer = client.send("retrieve_future", request_id=promise["request_id"])
+    assert answer.status_code == 408
+    assert (
+        answer.json()["queue_state"] == "paused_capacity" and "nothing is lost" in answer.json()["queue_state_reason"]
+    )
+    assert client.read(promise).status_code == 200

@@ -8,21 +8,24 @@ from fastapi import APIRouter, HTTPException
 from fastapi.responses import JSONResponse, Response
 
 from motet.service.http.completions import Target
-from motet.service.http.deps import Svc, Tenant
+from motet.service.http.deps import Svc, Tenant, Watched
+from motet.service.http.pausing import queue_state
 from motet.service.wire import schemas
 
 router = APIRouter()
 
 
 @router.post("/retrieve_future")
-async def retrieve_future(body: schemas.RequestId, service: Svc, tenant: Tenant) -> Response:
+async def retrieve_future(body: schemas.RequestId, service: Svc, watched: Watched, tenant: Tenant) -> Response:
     """Wait for a result, and read it as often as one likes. 408: not yet, ask again at once. 410: there is none."""
     promise = service.promises.find(tenant, body.request_id)
     if promise is None:
         raise HTTPException(410, f"there is no result for {body.request_id!r}: it was let go, or never asked for")
     reply = await service.promises.wait(promise)
     if reply is None:
-        return JSONResponse({"type": "try_again", "request_id": promise.id, "queue_state": "active"}, 408)
+        paused = await queue_state(promise, watched.reading)
+        told = {"queue_state": paused.state, "queue_state_reason": paused.reason}
+        return JSONResponse({"type": "try_again", "request_id": promise.id, **told}, 408)
     return Response(reply.body, media_type=reply.media)
 
 
