@@ -14,6 +14,7 @@ from motet.errors import MotetError
 from motet.lab.experiments.command import run
 from motet.lab.experiments.rates_command import rates_with
 from motet.lab.experiments.seeing.command import report, show
+from motet.lab.loop.command import loop
 from motet.planner.command import app as plan
 from motet.planner.memory_command import memory_with
 from motet.service.http.command import serve
@@ -52,6 +53,7 @@ app.command()(show)
 app.command()(report)
 app.command()(rates_with(_located))
 plan.command("memory")(memory_with(_located))
+app.command()(loop)
 app.command()(serve)
 app.command()(status)
 app.add_typer(bench, name="bench")

@@ -47,6 +47,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "lab.envs": ("chat",),
     "lab.algorithms": ("chat", "lab.envs"),
     "lab.experiments": ("chat", "lab.envs", "lab.algorithms"),
+    "lab.loop": ("chat", "client", "lab.envs", "lab.algorithms", "lab.experiments"),
     "planner": (),
     "bench": ("engine", "lab"),
     "__main__": ("cli",),

@@ -1,0 +1,38 @@
+"""The command `motet loop`. Light to import: what a loop needs is imported when one runs."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from motet.client.connection import LOCAL
+from motet.client.serving_command import KEY, ApiKey, BaseUrl
+
+
+def loop(
+    file: Annotated[Path, typer.Argument(help="The policy of one adapter (TOML, docs/loop.md).")],
+    once: Annotated[bool, typer.Option("--once", help="One round with what is there, to its end.")] = False,
+    out: Annotated[
+        Path | None, typer.Option(help="Where it keeps its state and log. Default: loops/NAME.", show_default=False)
+    ] = None,
+    base_url: BaseUrl = LOCAL,
+    api_key: ApiKey = KEY,
+) -> None:
+    """Learn from the feedback to a name in service, round after round, promoting what is better."""
+    from motet.lab.loop.loop import open_rounds, run
+    from motet.lab.loop.settings import load
+
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    console = Console(markup=False, emoji=False, highlight=False)
+    policy = load(file)
+    folder = out or Path("loops") / policy.name
+    rounds = open_rounds(policy, base_url, api_key, folder, console)
+    try:
+        asyncio.run(run(rounds, policy.when.look_every, once))
+    except KeyboardInterrupt:
+        console.print("stopped; it goes on where it stands when it is started again")
