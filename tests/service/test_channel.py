@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from motet.engine.core.channel import EngineClient, encode_frame, refusal, serve_engine
+from motet.engine.core.channel import EngineClient, Opened, Part, encode_frame, refusal, serve_engine
 from motet.engine.core.requests import DropRun, DropVersion, Request, Sample, Stats
-from motet.engine.types import BaseInfo, SamplingParams
-from motet.errors import BadConfig, BadRequest, Busy, Cancelled, EngineFault, NotFound
+from motet.engine.types import BaseInfo, SamplePart, SamplingParams
+from motet.errors import BadConfig, BadRequest, Busy, Cancelled, EngineFault, EngineGone, NotFound
 
 INFO = BaseInfo("tiny", "/tiny", 320, 128, "float32", 1, (2,), 8, "hash", "print")
 
@@ -132,6 +132,29 @@ def test_an_engine_that_stops_hangs_up() -> None:
             await client.call(Stats())
 
     with_engine(test)
+
+
+def test_a_token_after_its_answer_does_no_harm() -> None:
+    """One lane fails, and with it every request; the other is in the middle of a step, and tells its tokens."""
+
+    async def test() -> None:
+        ours, theirs = socket.socketpair()
+        theirs.sendall(encode_frame(Opened(INFO)))
+        client = await EngineClient.connect(ours)
+        told: list[SamplePart] = []
+        first, second = client.submit(SAMPLE, told.append), client.submit(SAMPLE, told.append)
+        theirs.sendall(encode_frame(refusal(first.id, EngineGone("a lane died"))))
+        for call in (first, second):
+            theirs.sendall(encode_frame(Part(call.id, SamplePart(0, 7, -1.0))))
+        with pytest.raises(EngineGone, match="a lane died"):
+            await first.answer
+        theirs.close()
+        await asyncio.wait_for(client.closed.wait(), 5)
+        with pytest.raises(EngineGone, match="ended"):
+            await second.answer
+        assert [part.token for part in told] == [7]
+
+    asyncio.run(test())
 
 
 def test_what_kept_the_engine_from_opening_arrives() -> None:

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from tinker.proto.response_conv import deserialize_forward_backward_output, deserialize_sample_response
 
+from motet.service.http.jobs.weights import NAMELESS_VERSIONS
 from tests.service.client import PROTOBUF, Client
 from tests.service.running import Restartable, wait_until
 from tests.tiny import make_tiny_model
@@ -153,7 +154,7 @@ def played_through_kills(server: Restartable, undisturbed: list[Any], draw: rand
     client = PatientClient(server.address, "tml-one")
     playing = threading.Thread(target=play, args=(client, STEPS, 1, told))
     playing.start()
-    for moment, kill in zip(sorted(draw.sample(range(len(undisturbed) - 5), len(kills))), kills, strict=True):
+    for moment, kill in zip(sorted(draw.sample(range(len(undisturbed) - 12), len(kills))), kills, strict=True):
         wait_until(lambda moment=moment: len(told) >= moment, PATIENCE)
         time.sleep(draw.uniform(0.0, 0.05))
         assert playing.is_alive()
@@ -180,6 +181,36 @@ def test_what_arrived_too_early_is_kept_over_a_restart(server: Restartable) -> N
     kill_both(server)
     assert client.train(run, 1).status_code == 200
     assert client.read(early).headers["content-type"] == PROTOBUF
+
+
+def drawing(client: Client, sampler: str, number: int, tokens: int) -> dict[str, Any]:
+    """Ask a sampler for so many tokens."""
+    prompt = {"chunks": [{"type": "encoded_text", "tokens": [5, 6, 7]}]}
+    params = {"max_tokens": tokens, "seed": 1, "temperature": 1.0, "stop": []}
+    return client.post("asample", sampling_session_id=sampler, seq_id=number, prompt=prompt, sampling_params=params)
+
+
+def test_samples_of_a_session_that_is_finished_keep_no_server_from_starting(server: Restartable) -> None:
+    client = PatientClient(server.address, "tml-one")
+    sampler = client.sampler()
+    asked = [drawing(client, sampler, number, 110) for number in range(40)]
+    assert client.http.post(f"/api/v1/sessions/{client.session}/finish").status_code == 200
+    kill_both(server)
+    told = client.read(asked[-1])
+    assert told.json()["category"] == "user" and "finished" in told.json()["error"]
+    kill_both(server)  # what was answered once is answered again
+    assert client.read(asked[-1]).content == told.content
+
+
+def test_inflight_samplers_outlive_their_first_versions(server: Restartable) -> None:
+    client = PatientClient(server.address, "tml-one")
+    run = client.run()
+    for number in range(1, NAMELESS_VERSIONS + 3):
+        body = {"model_id": run, "seq_id": number, "sampling_session_seq_id": number, "kind": "inflight"}
+        assert "content_hash" in client.read(client.post("save_weights_for_sampler", **body)).json()["motet"]
+    kill_both(server)
+    oldest, newest = (client.read(drawing(client, f"{client.session}:sample:{n}", 0, 4)) for n in (1, number))
+    assert facts(oldest) == facts(newest)
 
 
 def test_a_full_disk_takes_the_step_back_and_the_run_goes_on(model: Path, tmp_path: Path) -> None:

@@ -208,8 +208,8 @@ class EngineClient:
 
     def _deliver(self, message: Any) -> None:
         if isinstance(message, Part):
-            call = self._open[message.id]
-            if call.on_part is not None and not call.answer.done():
+            call = self._open.get(message.id)  # None: its answer came first, as where one lane fails beside the other
+            if call is not None and call.on_part is not None and not call.answer.done():
                 call.on_part(message.part)
             return
         answer = self._open.pop(message.id).answer

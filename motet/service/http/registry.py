@@ -237,6 +237,11 @@ class Registry:
         self.samplers[sampler.id] = sampler
         session.samplers.append(sampler.id)
 
+    def forget_sampler(self, session: Session, sampler: Sampler) -> None:
+        """A sampler that never came to be."""
+        del self.samplers[sampler.id]
+        session.samplers.remove(sampler.id)
+
     def runs_of(self, tenant: str) -> list[Run]:
         """Newest first."""
         return sorted((run for run in self.runs.values() if run.tenant == tenant), key=_created, reverse=True)

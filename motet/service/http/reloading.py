@@ -10,7 +10,7 @@ from typing import Any
 from motet.engine.types import AdapterShape, PublishResult
 from motet.errors import NotFound
 from motet.service.http.accepted import Accepted
-from motet.service.http.futures import Reply
+from motet.service.http.futures import Reply, failure
 from motet.service.http.jobs.kinds import KINDS
 from motet.service.http.journal import body_file, read_step, reply_file
 from motet.service.http.registry import Checkpoint, PublishedVersion, Run, Sampler, Session
@@ -91,9 +91,8 @@ def _add_sampler(service: Service, row: Row) -> None:
     sampler = Sampler(row["id"], row["tenant"], row["version"], model_path=row["model_path"])
     if row["follows"] is not None:
         run = sampler.follows = service.registry.runs[row["follows"]]
-        number = service.registry.versions[row["version"]].result.number if row["version"] is not None else 0
-        newest = service.registry.versions.get(run.inflight_version or "")
-        if newest is None or newest.result.number < number:
+        own, newest = (service.registry.versions.get(name or "") for name in (row["version"], run.inflight_version))
+        if own is not None and (newest is None or newest.result.number < own.result.number):
             run.inflight_version = row["version"]
     service.registry.add_sampler(service.registry.sessions[row["session"]], sampler)
 
@@ -139,8 +138,12 @@ def _keep_result(service: Service, row: Row) -> None:
 
 
 def _reopen(service: Service, row: Row) -> None:
-    registry, kind = service.registry, KINDS[row["kind"]]
-    owner = registry.runs.get(row["owner"]) or registry.samplers.get(row["owner"]) or registry.sessions[row["owner"]]
+    registry, kind, name = service.registry, KINDS[row["kind"]], row["owner"]
+    owner = registry.runs.get(name) or registry.samplers.get(name) or registry.sessions.get(name)
+    if owner is None:  # a sampler, which went with its session
+        error = NotFound(f"the session of {name!r} is finished")
+        service.promises.keep(row["tenant"], row["id"], failure(error))
+        return
     body = service.journal.body(row)
     promise = service.promises.open(row["tenant"], row["id"], len(body), cancellable=isinstance(owner, Sampler))
     accepted = Accepted(kind, owner, row["number"], kind.read(body), promise)

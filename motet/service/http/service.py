@@ -110,7 +110,11 @@ class Service:
     ) -> Session:
         """A new session, written down."""
         session = self.registry.open_session(tenant, metadata, display_name, project)
-        await self.journal.write(session_row(session))
+        try:
+            await self.journal.write(session_row(session))
+        except StorageFault:
+            del self.registry.sessions[session.id]
+            raise
         return session
 
     async def create(self, session: Session, run_id: str, kind: Kind, message: Any, body: bytes) -> dict[str, Any]:
@@ -259,11 +263,15 @@ class Service:
             return
         session.finished, session.ending = True, ending
         runs = [self.registry.runs[run_id] for run_id in session.runs]
-        await self.journal.write(
-            Set("sessions", {"id": session.id}, {"finished": True, "ending": ending}),
-            Remove("samplers", {"session": session.id}),
-            Remove("steps", {"run": session.runs}),
-        )
+        try:
+            await self.journal.write(
+                Set("sessions", {"id": session.id}, {"finished": True, "ending": ending}),
+                Remove("samplers", {"session": session.id}),
+                Remove("steps", {"run": session.runs}),
+            )
+        except StorageFault:
+            session.finished = False  # said again, it counts
+            raise
         for sampler in session.samplers:
             del self.registry.samplers[sampler]
         for run in runs:
@@ -278,8 +286,9 @@ class Service:
     async def forget_version(self, version: PublishedVersion) -> None:
         """Take a version's name away; samples that are being drawn from it still end."""
         name = version.result.version
-        if self.registry.versions.pop(name, None) is None:
+        if self.registry.versions.get(name) is not version:  # it went before, and another may have its name
             return
+        del self.registry.versions[name]
         await self.journal.write(Remove("versions", {"name": name}))
         self.let_go(DropVersion(name))
         if version.nameless:
@@ -294,10 +303,17 @@ class Service:
 
     async def forget_checkpoint(self, saved: Checkpoint) -> None:
         """Take a checkpoint's name away, and its files; samples that are being drawn from it still end."""
+        if self.registry.checkpoints.get(saved.path) is not saved:  # it went before, and another may have its name
+            return
+        version = self.registry.versions.get(saved.path)
         del self.registry.checkpoints[saved.path]
+        try:
+            await self.journal.write(Remove("checkpoints", {"path": saved.path}))
+        except StorageFault:
+            self.registry.checkpoints.setdefault(saved.path, saved)
+            raise
         self.usage.keep(saved.run.tenant, -saved.size)
-        await self.journal.write(Remove("checkpoints", {"path": saved.path}))
-        if (version := self.registry.versions.get(saved.path)) is not None:
+        if version is not None:
             await self.forget_version(version)
         await asyncio.to_thread(remove_folder, saved.folder)
 

@@ -132,7 +132,7 @@ class Supervisor:
             pause = min(2 * pause, LONGEST_PAUSE)
             try:
                 await self._open()
-            except MotetError as error:
+            except (MotetError, OSError) as error:  # OSError: no process, no memory for one
                 log.error("the engine does not start: %s", error)
             else:
                 self.on_open()

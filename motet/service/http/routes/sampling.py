@@ -7,6 +7,7 @@ from typing import Any
 from fastapi import APIRouter
 
 from motet.errors import BadRequest
+from motet.service.catalog.changes import StorageFault
 from motet.service.http.deps import Svc, Tenant
 from motet.service.http.jobs.sampling import ASAMPLE
 from motet.service.http.journal import sampler_row
@@ -32,7 +33,11 @@ async def create_sampling_session(body: schemas.CreateSamplingSession, service: 
         else:
             sampler.version = _sampler_checkpoint(service, tenant, body.model_path)
         service.registry.add_sampler(session, sampler)
-        await service.journal.write(sampler_row(sampler, session))
+        try:
+            await service.journal.write(sampler_row(sampler, session))
+        except StorageFault:
+            service.registry.forget_sampler(session, sampler)
+            raise
     return {"type": "create_sampling_session", "sampling_session_id": sampler_id}
 
 
