@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from motet.planner.law import Point
-from motet.planner.makespan import Waiting, Work, waiting
+from motet.planner.makespan import Waiting
 
 WORTH = 0.03  # of the makespan that one more level must save
 
@@ -17,22 +16,22 @@ class Advice:
 
     level: int
     why: str
-    table: list[Waiting]  # of every level that was looked at
 
 
-def advise(points: Sequence[Point], work: Work, slowest_step: float | None = None, worth: float = WORTH) -> Advice:
-    """`slowest_step`: seconds that one is ready to wait for a step; None: any."""
-    table = [waiting(points, work, level) for level in range(1, min(len(points), work.experiments) + 1)]
-    chosen, why = table[0], "there is but one experiment"
+def advise(table: Sequence[Waiting], slowest_step: float | None = None, worth: float = WORTH) -> Advice:
+    """`table`: of every level from 1 on. `slowest_step`: seconds that one is ready to wait for a step; None: any.
+
+    Levels that gain nothing by themselves are passed over where a later one does: eight experiments, five at a time,
+    need two waves like four at a time.
+    """
+    chosen, why = table[0], f"all {len(table)} at a time" if len(table) > 1 else "there is but one experiment"
     for one in table[1:]:
-        why = f"all {work.experiments} at a time"
         if slowest_step is not None and one.step > slowest_step:
             why = f"at {one.level} a step would take {one.step:.3g} s"
             break
-        later = [other.last for other in table[one.level - 1 :]]
-        if min(later) > (1 - worth) * chosen.last:
+        if min(later.last for later in table[one.level - 1 :]) > (1 - worth) * chosen.last:
             why = f"more at a time would save less than {100 * worth:.0f} % of {chosen.last:.3g} s"
             break
         if one.last <= (1 - worth) * chosen.last:
             chosen = one
-    return Advice(chosen.level, why, table)
+    return Advice(chosen.level, why)

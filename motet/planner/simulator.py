@@ -1,13 +1,14 @@
-"""A discrete-event simulation of the same network, for what no formula answers: arrivals, skew, failures.
+"""A discrete-event simulation of the same network, for what no formula answers: arrivals, skew, unequal experiments,
+failures of nodes.
 
-Experiments come at given times, each with so many steps; the admitted ones circulate between the stations; a station
-with k of them works at the rate mu(k), shared by all alike (processor sharing), on service times that are exponential
-or fixed. A failure throws the step in hand of everybody away and takes a while.
+Experiments come at given times; every node has the stations of the law and admits so many at a time; the admitted ones
+circulate, a round a step. Work is exponential, as the law has it, or fixed: then those that begin together stay so. A
+node that fails throws every step in hand there away; its experiments go on from their last finished step, before all
+that wait, on whichever node has room.
 """
 
 from __future__ import annotations
 
-import heapq
 import math
 from collections import deque
 from collections.abc import Sequence
@@ -16,23 +17,17 @@ from random import Random
 from typing import Literal
 
 from motet.planner.law import Station
-
-
-@dataclass(frozen=True)
-class Job:
-    """An experiment."""
-
-    tenant: str
-    arrives: float  # seconds
-    steps: int
+from motet.planner.line import Job, Line
+from motet.planner.sharing import Shared
 
 
 @dataclass(frozen=True)
 class Failure:
-    """The node is away from `at` for `seconds`, and every step in hand begins again."""
+    """A node is away from `at` for `seconds`."""
 
     at: float
     seconds: float
+    node: int = 0
 
 
 @dataclass(frozen=True)
@@ -48,78 +43,126 @@ class Ended:
         return self.began - self.job.arrives
 
 
+@dataclass(frozen=True)
+class Outcome:
+    """Experiments in the order in which they ended; steps thrown away; of each station, over all nodes, how many
+    experiments were there on average, and for which part of the time any."""
+
+    ended: list[Ended]
+    lost: int
+    seconds: float
+    present: tuple[float, ...]
+    busy: tuple[float, ...]
+
+
 @dataclass(eq=False)
 class _Running:
     job: Job
     began: float
     left: int  # steps
-    station: int = 0
-    work: float = 0.0  # of this visit, in units of service at the rate 1
+    place: int  # of the station that it is at
+
+
+@dataclass(eq=False)
+class _Node:
+    stations: list[Shared[_Running]]
+    back: float = 0.0  # when it is there again
+    running: int = 0
 
 
 @dataclass
 class Simulation:
-    """admitted: experiments at a time. variability: of a visit's work around its mean of 1."""
+    """admitted: experiments at a time on each node. opening: what each goes through once, before its first step."""
 
     stations: Sequence[Station]
     admitted: int
+    nodes: int = 1
     variability: Literal["exponential", "fixed"] = "exponential"
+    fair: bool = False
     seed: int = 0
-    _clock: float = field(default=0.0, init=False)
+    opening: Station | None = None
+    _nodes: list[_Node] = field(init=False, default_factory=list)
+    _again: deque[_Running] = field(init=False, default_factory=deque)
+    _lost: int = field(init=False, default=0)
 
-    def run(self, jobs: Sequence[Job], failures: Sequence[Failure] = ()) -> list[Ended]:
-        """Until the last experiment is over, in the order in which they end."""
-        draw, self._clock = Random(self.seed), 0.0
-        coming = [(job.arrives, place, job) for place, job in enumerate(jobs)]
-        heapq.heapify(coming)
-        trouble = deque(sorted(failures, key=lambda one: one.at))
-        queue, running, ended = deque[Job](), list[_Running](), list[Ended]()
-        while coming or queue or running:
-            while queue and len(running) < self.admitted:
-                job = queue.popleft()
-                running.append(_Running(job, self._clock, job.steps, work=self._drawn(draw)))
-            finish = self._next_end(running)
-            arrival = coming[0][0] if coming else math.inf
+    def run(self, jobs: Sequence[Job], failures: Sequence[Failure] = ()) -> Outcome:
+        """Until the last experiment is over."""
+        self._draw, self._line, self._lost, now = Random(self.seed), Line(self.fair), 0, 0.0
+        route = [*([self.opening] if self.opening else []), *self.stations]
+        self._nodes = [_Node([Shared(station) for station in route]) for _ in range(self.nodes)]
+        coming = deque(sorted(jobs, key=lambda job: job.arrives))
+        trouble = deque(sorted(failures, key=lambda failure: failure.at))
+        ended = list[Ended]()
+        while len(ended) < len(jobs):
+            self._admit(now)
+            finish, node, place = self._next_end()
+            arrival = coming[0].arrives if coming else math.inf
             failure = trouble[0].at if trouble else math.inf
-            moment = min(finish, max(arrival, self._clock), max(failure, self._clock))
-            self._advance(running, moment)
-            if moment == finish:
-                ended += self._leave(running, draw)
-            elif trouble and moment == max(failure, moment):
-                self._clock += trouble.popleft().seconds
-                for one in running:
-                    one.station, one.work = 0, self._drawn(draw)
+            back = min((one.back for one in self._nodes if one.back > now), default=math.inf)
+            now = min(finish, arrival, failure, back)
+            if now == finish:
+                ended += self._go_on(now, self._nodes[node], place)
+            elif now == failure:
+                self._fail(trouble.popleft())
+            elif now == arrival:
+                self._line.put(coming.popleft())
+        return self._outcome(ended, now)
+
+    def _admit(self, now: float) -> None:
+        """As many as there is room for, each to the node with the fewest."""
+        while room := [node for node in self._nodes if node.back <= now and node.running < self.admitted]:
+            if self._again:
+                one = self._again.popleft()
+            elif (job := self._line.take()) is not None:
+                one = _Running(job, now, job.steps, 0)
             else:
-                queue.append(heapq.heappop(coming)[2])
-        return ended
+                return
+            node = min(room, key=lambda node: node.running)
+            node.running += 1
+            self._enter(now, node, one)
 
-    def _rates(self, running: Sequence[_Running]) -> list[float]:
-        """Work that each experiment gets done in a second."""
-        present = [sum(one.station == place for one in running) for place in range(len(self.stations))]
-        return [self.stations[one.station].rate(present[one.station]) / present[one.station] for one in running]
+    def _enter(self, now: float, node: _Node, one: _Running) -> None:
+        work = 1.0 if self.variability == "fixed" else self._draw.expovariate(1.0)
+        node.stations[one.place].enter(now, one, work * one.job.size)
 
-    def _next_end(self, running: Sequence[_Running]) -> float:
-        left = [one.work / rate for one, rate in zip(running, self._rates(running), strict=True)]
-        return self._clock + min(left, default=math.inf)
+    def _next_end(self) -> tuple[float, int, int]:
+        """The earliest departure: when, from which node, from which of its stations."""
+        ends = [
+            (station.next_end(), number, place)
+            for number, node in enumerate(self._nodes)
+            for place, station in enumerate(node.stations)
+        ]
+        return min(ends)
 
-    def _advance(self, running: Sequence[_Running], moment: float) -> None:
-        rates = self._rates(running)
-        for one, rate in zip(running, rates, strict=True):
-            one.work -= rate * (moment - self._clock)
-        self._clock = moment
+    def _go_on(self, now: float, node: _Node, place: int) -> list[Ended]:
+        """Whoever is through goes to the next station, the next step, or home."""
+        one = node.stations[place].leave(now)
+        one.place += 1
+        if one.place == len(node.stations):
+            one.place, one.left = self._first_place, one.left - 1
+        if one.left > 0:
+            self._enter(now, node, one)
+            return []
+        node.running -= 1
+        self._line.done(one.job.tenant)
+        return [Ended(one.job, one.began, now)]
 
-    def _leave(self, running: list[_Running], draw: Random) -> list[Ended]:
-        """Whoever has no work left goes on: to the next station, the next step, or home."""
-        ended = []
-        for one in [one for one in running if one.work <= 1e-9]:
-            one.station += 1
-            if one.station == len(self.stations):
-                one.station, one.left = 0, one.left - 1
-            one.work = self._drawn(draw)
-            if one.left == 0:
-                running.remove(one)
-                ended.append(Ended(one.job, one.began, self._clock))
-        return ended
+    @property
+    def _first_place(self) -> int:
+        return 1 if self.opening else 0
 
-    def _drawn(self, draw: Random) -> float:
-        return 1.0 if self.variability == "fixed" else draw.expovariate(1.0)
+    def _fail(self, failure: Failure) -> None:
+        node = self._nodes[failure.node]
+        hit = [one for station in node.stations for one in station.clear(failure.at)]
+        for one in hit:
+            one.place = min(one.place, self._first_place)
+        self._lost += len(hit)
+        self._again.extend(sorted(hit, key=lambda one: one.began))
+        node.running, node.back = 0, max(node.back, failure.at + failure.seconds)
+
+    def _outcome(self, ended: list[Ended], now: float) -> Outcome:
+        places = range(len(self._nodes[0].stations))
+        present = [sum(node.stations[place].present_seconds for node in self._nodes) for place in places]
+        busy = [sum(node.stations[place].busy_seconds for node in self._nodes) / self.nodes for place in places]
+        seconds = now or math.inf
+        return Outcome(ended, self._lost, now, tuple(p / seconds for p in present), tuple(b / seconds for b in busy))
