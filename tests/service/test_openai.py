@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,7 @@ import tinker
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from tests.service.conftest import Person, person
-from tests.service.running import Restartable, wait_until
+from tests.service.running import Restartable, Server, engine_asleep, wait_until
 from tests.service.running import serving as serving_server
 from tests.tiny import make_tiny_model
 
@@ -274,11 +276,50 @@ def test_an_answer_ends_on_the_version_that_it_began_with(
 def test_mistakes_come_in_openais_form(sdk_address: str, ann: Person, body: dict[str, Any], told: str) -> None:
     whole = {"model": ann.model, "messages": TALK, "max_tokens": 4, **body}
     headers = {"Authorization": "Bearer tml-ann"}
-    answer = httpx.post(f"{sdk_address}/v1/chat/completions", json=whole, headers=headers, timeout=60)
-    assert answer.status_code in (400, 404)
-    error = answer.json()["error"]
-    assert error["type"] == "invalid_request_error"
-    assert any(part in error["message"] for part in told.split("|")), error
+    for stream in (False, True):
+        body = {**whole, "stream": stream}
+        answer = httpx.post(f"{sdk_address}/v1/chat/completions", json=body, headers=headers, timeout=60)
+        assert answer.status_code in (400, 404)
+        error = answer.json()["error"]
+        assert error["type"] == "invalid_request_error"
+        assert any(part in error["message"] for part in told.split("|")), error
+
+
+@pytest.mark.parametrize(
+    ("method", "route", "content", "status"),
+    [
+        ("GET", "/v1/nowhere", b"", 404),
+        ("GET", "/v1/completions", b"", 405),
+        ("POST", "/v1/completions", bytes(9_000_000), 413),
+        ("GET", "/api/v1/nowhere", b"", 404),
+        ("POST", "/api/v1/asample", bytes(9_000_000), 413),
+    ],
+)
+def test_so_do_those_of_the_form_alone(sdk_address: str, method: str, route: str, content: bytes, status: int) -> None:
+    headers = {"Authorization": "Bearer tml-ann", "Content-Type": "application/json"}
+    answer = httpx.request(method, f"{sdk_address}{route}", content=content, headers=headers, timeout=60)
+    assert answer.status_code == status
+    if route.startswith("/v1"):
+        assert answer.json()["error"]["type"] == "invalid_request_error" and answer.json()["error"]["message"]
+    else:
+        assert answer.json()["category"] == "user" and isinstance(answer.json()["error"], str)
+
+
+@pytest.mark.parametrize(("size", "told"), [(7_500_000, "characters"), (6_000, "tokens")])
+def test_a_long_text_keeps_nobody_waiting(sdk_address: str, ann: Person, size: int, told: str) -> None:
+    """What no context could hold is refused unread; what it might hold is read beside everything else."""
+    body = {"model": ann.model, "messages": [{"role": "user", "content": "a" * size}]}
+    headers = {"Authorization": "Bearer tml-ann"}
+    longest = 0.0
+    with ThreadPoolExecutor(1) as pool, httpx.Client(base_url=sdk_address, timeout=60) as client:
+        asked = pool.submit(httpx.post, f"{sdk_address}/v1/chat/completions", json=body, headers=headers, timeout=60)
+        while not asked.done():
+            began = time.monotonic()
+            assert client.get("/api/v1/healthz").status_code == 200
+            longest = max(longest, time.monotonic() - began)
+    refused = asked.result()
+    assert refused.status_code == 400 and told in refused.json()["error"]["message"]
+    assert longest < 1.0
 
 
 def test_without_a_key_nobody_is_answered(sdk_address: str) -> None:
@@ -328,16 +369,34 @@ def test_a_client_that_hangs_up_frees_what_its_stream_held(sdk_address: str, ann
     wait_until(lambda: held() == 0)
 
 
-def test_a_full_queue_is_told_to_come_again(tmp_path: Path, sdk_model: Path) -> None:
-    settings = tmp_path / "motet.toml"
+@pytest.fixture(scope="module")
+def narrow(tmp_path_factory: pytest.TempPathFactory, sdk_model: Path) -> Iterator[Server]:
+    """A server on which a tenant may have 100 tokens on their way."""
+    folder = tmp_path_factory.mktemp("narrow")
+    settings = folder / "motet.toml"
     settings.write_text("[service.quotas]\nqueued_tokens = 100\n")
-    with serving_server(sdk_model, tmp_path, ("--config", str(settings))) as server:
-        headers = {"Authorization": "Bearer tml-one"}
-        model = httpx.get(f"{server.address}/v1/models", headers=headers, timeout=60).json()["data"][0]["id"]
+    with serving_server(sdk_model, folder, ("--config", str(settings))) as server:
+        yield server
 
-        def ask_for(tokens: int) -> httpx.Response:
-            body = {"model": model, "prompt": "a", "max_tokens": tokens}
-            return httpx.post(f"{server.address}/v1/completions", json=body, headers=headers, timeout=60)
 
-        assert ask_for(400).status_code == 400  # never fits, whatever it waits for
-        assert ask_for(20).status_code == 200
+def complete(server: Server, tokens: int, timeout: float = 60, stream: bool = False) -> httpx.Response:
+    """Ask the base model for so many tokens."""
+    headers = {"Authorization": "Bearer tml-one"}
+    model = httpx.get(f"{server.address}/v1/models", headers=headers, timeout=60).json()["data"][0]["id"]
+    body = {"model": model, "prompt": "a", "max_tokens": tokens, "stream": stream}
+    return httpx.post(f"{server.address}/v1/completions", json=body, headers=headers, timeout=timeout)
+
+
+def test_a_full_queue_is_told_to_come_again(narrow: Server) -> None:
+    assert complete(narrow, 400).status_code == 400  # never fits, whatever it waits for
+    assert complete(narrow, 20).status_code == 200
+
+
+def test_a_client_that_goes_before_its_stream_begins_leaves_nothing(narrow: Server) -> None:
+    assert complete(narrow, 2, stream=True).status_code == 200
+    with engine_asleep(narrow):
+        for _ in range(2):
+            with pytest.raises(httpx.ReadTimeout):
+                complete(narrow, 40, timeout=1, stream=True)
+        assert complete(narrow, 40).status_code == 429
+    wait_until(lambda: complete(narrow, 40).status_code == 200)

@@ -10,6 +10,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from fastapi.routing import APIRoute
+from starlette.exceptions import HTTPException
 
 from motet.errors import Busy, EngineFault, MotetError, NotFound, UserError
 from motet.service.http.auth import Unauthorized
@@ -78,6 +79,7 @@ def create_app(service: Service, watched: Operation) -> FastAPI:
     app.add_exception_handler(MotetError, _answer_error)
     app.add_exception_handler(RequestValidationError, _answer_invalid)
     app.add_exception_handler(UnfitValue, _answer_unfit)
+    app.add_exception_handler(HTTPException, _answer_refusal)
     app.add_exception_handler(Exception, _answer_fault)
     return app
 
@@ -106,6 +108,13 @@ async def _answer_unfit(request: Request, error: Exception) -> JSONResponse:
     return _told(request, error.detail, error.status_code)
 
 
+async def _answer_refusal(request: Request, error: Exception) -> JSONResponse:
+    """No such route, no such method, a body that is too large: what carries its own status."""
+    assert isinstance(error, HTTPException)
+    get_operation(request).meters.refused(error)
+    return _told(request, str(error.detail), error.status_code, dict(error.headers or {}))
+
+
 def _openai(request: Request) -> bool:
     return request.url.path.startswith("/v1/")
 
@@ -130,5 +139,4 @@ async def _use_number(request: Request, body: object) -> None:
 async def _answer_fault(request: Request, error: Exception) -> JSONResponse:
     """A fault of ours: its trace is in the log, under the same id."""
     get_operation(request).meters.refused(error)
-    told = f"an internal fault: {type(error).__name__}"
-    return JSONResponse({"error": told, "category": "server"}, 500, {HEADER: current_id.get() or ""})
+    return _told(request, f"an internal fault: {type(error).__name__}", 500, {HEADER: current_id.get() or ""})

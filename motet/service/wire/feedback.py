@@ -6,10 +6,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, model_validator
 
-from motet.service.wire.openai import Message, ToolCall
+from motet.service.wire.openai import LONGEST_WORD, Message, ToolCall
 
 Text = Annotated[str, Field(max_length=1_000_000)]
-Word = Annotated[str, Field(min_length=1, max_length=400)]
+Word = Annotated[str, Field(min_length=1, max_length=LONGEST_WORD)]
 Score = Annotated[FiniteFloat, Field(ge=-1000, le=1000)]
 Number = Annotated[int, Field(ge=1, lt=2**63)]
 MOST_ITEMS = 10_000  # of one training

@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 MOST_CHOICES = 128
 MOST_LIKELIEST = 20
+LONGEST_WORD = 400  # characters of what an answer is found by
 
 
 class StreamOptions(BaseModel):
@@ -30,7 +31,7 @@ class Drawing(BaseModel):
     seed: int | None = Field(default=None, ge=-(2**63), lt=2**63)
     stream: bool = False
     stream_options: StreamOptions | None = None
-    user: str | None = None
+    user: str | None = Field(default=None, max_length=LONGEST_WORD)
     metadata: dict[str, Any] | None = None
     store: bool | None = None  # False: no record of the answer is kept
     # Taken where they ask for nothing.
@@ -105,6 +106,12 @@ class ChatCompletion(Drawing):
     top_logprobs: int | None = Field(default=None, ge=0, le=MOST_LIKELIEST)
 
     @property
+    def characters(self) -> int:
+        """How much there is to read."""
+        called = (call.function.arguments for one in self.messages for call in one.tool_calls or ())
+        return sum(map(len, (*(one.text for one in self.messages), *called, *map(str, self.tools))))
+
+    @property
     def most_tokens(self) -> int | None:
         return self.max_completion_tokens or self.max_tokens
 
@@ -129,6 +136,11 @@ class TextCompletion(Drawing):
         if self.echo or (self.best_of or 1) != 1:
             raise ValueError("echo and best_of are not known here: leave them out")
         return self
+
+    @property
+    def characters(self) -> int:
+        """How much there is to read; of tokens none."""
+        return len(self.prompt) if isinstance(self.prompt, str) else 0
 
     @property
     def most_tokens(self) -> int | None:

@@ -14,7 +14,8 @@ from motet.service.http.service import Service
 def admitted(service: Service, tenant: str, question: Question) -> Iterator[None]:
     """In the tenant's line for as long as the answer takes. Busy: the queue is full, come again."""
     body = question.body
-    place = service.holdings.enter(tenant, len(question.prompt) + body.n * (body.most_tokens or 0), 0)
+    most = body.most_tokens or max(service.engine.info.context - len(question.prompt), 0)
+    place = service.holdings.enter(tenant, len(question.prompt) + body.n * most, 0)
     place.begin()
     try:
         yield

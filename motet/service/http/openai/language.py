@@ -10,6 +10,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from motet.chat.template import Chat
+from motet.engine.types import IntArray
+from motet.errors import BadRequest
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -24,14 +26,31 @@ class Language:
         """folder: where the tokenizer lies, once the engine is there."""
         self._folder = folder
         self._loading = asyncio.Lock()
+        self._encoding = asyncio.Lock()
         self._chat: Chat | None = None
+        self._longest = 0  # characters of a token
 
     async def chat(self) -> Chat:
         """The tokenizer with its chat template."""
         async with self._loading:
             if self._chat is None:
-                self._chat = await asyncio.to_thread(_load, self._folder())
+                chat = await asyncio.to_thread(_load, self._folder())
+                self._longest = max(map(len, chat.tokenizer.get_vocab()))
+                self._chat = chat
         return self._chat
+
+    async def prompt(self, characters: int, context: int, encode: Callable[[Chat], IntArray]) -> IntArray:
+        """Words as tokens, in a thread: a long text takes its time. One at a time: the tokenizer has modes.
+
+        BadRequest: more characters than so many tokens can spell.
+        """
+        chat = await self.chat()
+        if characters > context * self._longest:
+            raise BadRequest(
+                f"the prompt is {characters} characters and the context holds {context} tokens: shorten it"
+            )
+        async with self._encoding:
+            return await asyncio.to_thread(encode, chat)
 
 
 def _load(folder: str) -> Chat:

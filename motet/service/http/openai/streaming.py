@@ -8,13 +8,17 @@ from collections.abc import AsyncIterator
 from contextlib import ExitStack
 from typing import Any
 
+from fastapi.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
+
+from motet.engine.core.requests import Sample
 from motet.engine.types import SamplePart, SampleResult
 from motet.errors import MotetError
 from motet.service.http.openai.admitting import count
 from motet.service.http.openai.language import Words
 from motet.service.http.openai.recording import Watch, record
 from motet.service.http.openai.telling import Answer, before_calls, finish_reason, split_calls, told_logprobs, usage
-from motet.service.http.service import Service
+from motet.service.http.service import EngineDoor, Service
 
 
 class Said:
@@ -34,30 +38,54 @@ class Said:
         return told
 
 
-async def stream(
-    service: Service, tenant: str, answer: Answer, watch: Watch, leaving: ExitStack
-) -> AsyncIterator[bytes]:
-    """The events of an answer; `leaving` is closed at its end. A client that goes takes its request back."""
-    parts: asyncio.Queue[SamplePart | None] = asyncio.Queue()
-    done = service.engine.submit(answer.question.sample(tenant), parts.put_nowait)
-    done.add_done_callback(lambda _: parts.put_nowait(None))
+class Live:
+    """A sample as it is drawn."""
+
+    def __init__(self, engine: EngineDoor, sample: Sample) -> None:
+        self.parts: asyncio.Queue[SamplePart | None] = asyncio.Queue()  # None: there are no more
+        self._begun = asyncio.Event()
+        self.done: asyncio.Future[SampleResult] = engine.submit(sample, self._take)
+        self.done.add_done_callback(lambda _: self._take(None))
+
+    async def begun(self) -> None:
+        """Return with its first token. Raises why there will be none."""
+        await self._begun.wait()
+        if self.done.done():
+            self.done.result()
+
+    def _take(self, part: SamplePart | None) -> None:
+        self.parts.put_nowait(part)
+        self._begun.set()
+
+
+class Events(StreamingResponse):
+    """Server-sent events. What `leaving` holds is let go at their end, also where the client went before they began."""
+
+    media_type = "text/event-stream"
+
+    def __init__(self, events: AsyncIterator[bytes], leaving: ExitStack) -> None:
+        super().__init__(events)
+        self._leaving = leaving
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        with self._leaving:
+            await super().__call__(scope, receive, send)
+
+
+async def events(service: Service, tenant: str, answer: Answer, watch: Watch, live: Live) -> AsyncIterator[bytes]:
+    """The events of an answer, which is counted and recorded once it is whole."""
     try:
-        async for event in _events(answer, parts, done, watch):
+        async for event in _frames(answer, live, watch):
             yield b"data: " + json.dumps(event).encode() + b"\n\n"
-        count(service, tenant, answer.question, done.result())
-        record(service, tenant, answer, done.result(), watch)
+        count(service, tenant, answer.question, live.done.result())
+        record(service, tenant, answer, live.done.result(), watch)
         yield b"data: [DONE]\n\n"
     except MotetError as error:
         told = {"error": {"message": str(error), "type": "server_error", "code": None, "param": None}}
         yield b"data: " + json.dumps(told).encode() + b"\n\n"
-    finally:
-        leaving.close()
-        done.cancel()
 
 
-async def _events(
-    answer: Answer, parts: asyncio.Queue[SamplePart | None], done: asyncio.Future[SampleResult], watch: Watch
-) -> AsyncIterator[dict[str, Any]]:
+async def _frames(answer: Answer, live: Live, watch: Watch) -> AsyncIterator[dict[str, Any]]:
     question = answer.question
     words = [Words(question.tokenizer, question.body.stops) for _ in range(question.body.n)]
     said = [Said(bool(question.tools)) for _ in words]
@@ -66,7 +94,7 @@ async def _events(
         yield answer.frame(
             [_choice(answer, index, {"role": "assistant", "content": ""}) for index in range(len(words))], True
         )
-    while (part := await parts.get()) is not None:
+    while (part := await live.parts.get()) is not None:
         watch.token()
         new = said[part.index].add(words[part.index].add(part.token))
         if not (new or question.wants_logprobs):
@@ -76,7 +104,7 @@ async def _events(
             choice["logprobs"] = told_logprobs(question, [part], offsets[part.index])
             offsets[part.index] += 0 if question.is_chat else len(choice["logprobs"]["tokens"][0])
         yield answer.frame([choice], True)
-    result = await done
+    result = await live.done
     for index, one in enumerate(result.sequences):
         for choice in _last(answer, index, words[index], said[index], one.stop_reason):
             yield answer.frame([choice], True)

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any
 
 from fastapi import APIRouter
-from fastapi.responses import StreamingResponse
 
-from motet.engine.types import SampleResult
+from motet.chat.template import Chat
+from motet.engine.types import IntArray, SampleResult
 from motet.service.http.deps import Svc, Tenant, Watched
 from motet.service.http.openai.admitting import admitted, count
 from motet.service.http.openai.asking import Question, chat_prompt, conversation_of, text_prompt
 from motet.service.http.openai.names import resolve
 from motet.service.http.openai.recording import Watch, record
-from motet.service.http.openai.streaming import stream
+from motet.service.http.openai.streaming import Events, Live, events
 from motet.service.http.openai.telling import Answer
 from motet.service.http.service import Service
 from motet.service.wire import openai as wire
 
-EVENTS = "text/event-stream"
-Told = dict[str, Any] | StreamingResponse
+Told = dict[str, Any] | Events
+Body = wire.ChatCompletion | wire.TextCompletion
 router = APIRouter()
 
 
@@ -38,33 +39,31 @@ async def show_model(name: str, service: Svc, tenant: Tenant) -> dict[str, Any]:
 
 
 @router.post("/chat/completions", response_model=None)
-async def chat_completion(
-    body: wire.ChatCompletion, service: Svc, tenant: Tenant, watched: Watched
-) -> dict[str, Any] | StreamingResponse:
+async def chat_completion(body: wire.ChatCompletion, service: Svc, tenant: Tenant, watched: Watched) -> Told:
     """Answer a conversation."""
-    chat = await service.language.chat()
-    named = await resolve(service, tenant, body.model, conversation_of(body))
-    question = Question(body, named, chat.tokenizer, chat_prompt(chat, body), service.engine.info.end_tokens)
-    return await _answer(service, tenant, question, Watch(watched.meters.answered))
+    return await _answer(service, tenant, body, lambda chat: chat_prompt(chat, body), Watch(watched.meters.answered))
 
 
 @router.post("/completions", response_model=None)
-async def text_completion(
-    body: wire.TextCompletion, service: Svc, tenant: Tenant, watched: Watched
-) -> dict[str, Any] | StreamingResponse:
+async def text_completion(body: wire.TextCompletion, service: Svc, tenant: Tenant, watched: Watched) -> Told:
     """Go on with a text."""
-    chat = await service.language.chat()
+    return await _answer(service, tenant, body, lambda chat: text_prompt(chat, body), Watch(watched.meters.answered))
+
+
+async def _answer(service: Service, tenant: str, body: Body, encode: Callable[[Chat], IntArray], watch: Watch) -> Told:
+    info = service.engine.info
+    prompt = await service.language.prompt(body.characters, info.context, encode)
+    tokenizer = (await service.language.chat()).tokenizer
     named = await resolve(service, tenant, body.model, conversation_of(body))
-    question = Question(body, named, chat.tokenizer, text_prompt(chat, body), service.engine.info.end_tokens)
-    return await _answer(service, tenant, question, Watch(watched.meters.answered))
-
-
-async def _answer(service: Service, tenant: str, question: Question, watch: Watch) -> Told:
+    question = Question(body, named, tokenizer, prompt, info.end_tokens)
     answer = Answer(question)
     with ExitStack() as leaving:
         leaving.enter_context(admitted(service, tenant, question))
         if question.body.stream:
-            return StreamingResponse(stream(service, tenant, answer, watch, leaving.pop_all()), media_type=EVENTS)
+            live = Live(service.engine, question.sample(tenant))
+            leaving.callback(live.done.cancel)
+            await live.begun()  # so that a mistake is told by its status
+            return Events(events(service, tenant, answer, watch, live), leaving.pop_all())
         result: SampleResult = await service.engine.call(question.sample(tenant))
     count(service, tenant, question, result)
     told = answer.whole(result)
