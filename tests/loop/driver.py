@@ -20,7 +20,7 @@ from rich.console import Console
 
 from motet.lab.experiments.door import Door, choose_model
 from motet.lab.loop.items import Item
-from motet.lab.loop.judges import Doubt, Verdict
+from motet.lab.loop.judges import Doubt, Sides, Verdict
 from motet.lab.loop.log import Log
 from motet.lab.loop.rounds import Rounds
 from motet.lab.loop.settings import Policy, load
@@ -29,8 +29,8 @@ from motet.lab.loop.settings import Policy, load
 class Willing:
     """Lets everything through, at once."""
 
-    async def gate(self, before: str, after: str, held_out: Sequence[Item]) -> Verdict:
-        return Verdict(True, f"{after} is as good as {before}")
+    async def gate(self, sides: Sides, items: Sequence[Item]) -> Verdict:
+        return Verdict(True, "as good as before")
 
     def canary(self, before: Sequence[Item], after: Sequence[Item], minutes: float) -> Verdict | None:
         return Verdict(True, "nobody complains")

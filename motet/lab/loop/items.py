@@ -42,10 +42,19 @@ class Item:
         return "pair" if self.preferred is not None else "verdict"
 
     @property
+    def better(self) -> str | None:
+        """What the answer should have been, where somebody has said it."""
+        return self.correction if self.correction is not None else self.preferred
+
+    @property
     def prompt(self) -> str:
         """The same for everybody who asked the same: a digest."""
         told = json.dumps([self.messages, self.tools], sort_keys=True)
         return hashlib.sha256(told.encode()).hexdigest()
+
+    def was_good(self, above: float) -> bool:
+        """Of any item: an answer that somebody has corrected, or to which another one was preferred, was not."""
+        return self.better is None and self.is_good(above)
 
     def is_good(self, above: float) -> bool:
         """Of a verdict. above: the score that is not yet a good one."""

@@ -19,6 +19,14 @@ class Verdict:
 
 
 @dataclass(frozen=True)
+class Sides:
+    """Two versions by their checkpoints."""
+
+    before: str  # tinker://…, what serves
+    after: str  # the candidate
+
+
+@dataclass(frozen=True)
 class Doubt:
     """Items that nobody should learn from, and why."""
 
@@ -27,10 +35,10 @@ class Doubt:
 
 
 class Judges(Protocol):
-    """What a round asks. Labels name versions as `model` does: support@v3."""
+    """What a round asks."""
 
-    async def gate(self, before: str, after: str, held_out: Sequence[Item]) -> Verdict:
-        """Is the candidate better on what it should have learned, and no worse elsewhere?"""
+    async def gate(self, sides: Sides, items: Sequence[Item]) -> Verdict:
+        """By held-out items: is the candidate better on what it should have learned, and no worse elsewhere?"""
         ...
 
     def canary(self, before: Sequence[Item], after: Sequence[Item], minutes: float) -> Verdict | None:
@@ -40,16 +48,3 @@ class Judges(Protocol):
     def doubts(self, items: Sequence[Item]) -> list[Doubt]:
         """Which of them contradict the rest."""
         ...
-
-
-class Nobody:
-    """No gate: then nothing is promoted."""
-
-    async def gate(self, before: str, after: str, held_out: Sequence[Item]) -> Verdict:
-        return Verdict(False, "there is no gate, so nothing is promoted")
-
-    def canary(self, before: Sequence[Item], after: Sequence[Item], minutes: float) -> Verdict | None:
-        return Verdict(False, "there is no gate, so nothing is promoted")
-
-    def doubts(self, items: Sequence[Item]) -> list[Doubt]:
-        return []

@@ -88,9 +88,8 @@ def _answer(item: Item, chat: Chat) -> Completion:
 
 def _better(item: Item) -> str:
     """What it should have been."""
-    better = item.correction if item.correction is not None else item.preferred
-    assert better is not None, "corrections and pairs have one"
-    return better
+    assert item.better is not None, "corrections and pairs have one"
+    return item.better
 
 
 def _shown(item: Item, learn: Learn, chat: Chat) -> Shown:

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from motet.lab.experiments.door import Door, choose_model
 from motet.lab.experiments.server import check_server
-from motet.lab.loop.judges import Judges, Nobody
+from motet.lab.loop.examiner import Examiner
 from motet.lab.loop.log import Log
 from motet.lab.loop.rounds import Rounds
 from motet.lab.loop.settings import Policy
@@ -19,8 +19,7 @@ def open_rounds(policy: Policy, base_url: str, api_key: str, folder: Path, conso
     """A name's loop at a server. BadConfig: nobody answers there, or it serves another base model."""
     check_server(base_url)
     door = Door(base_url, api_key, choose_model(base_url, api_key, policy.model))
-    judges: Judges = Nobody()
-    return Rounds(policy, door, folder, Log(folder, policy.name, console), judges)
+    return Rounds(policy, door, folder, Log(folder, policy.name, console), Examiner(policy, door))
 
 
 async def run(rounds: Rounds, look_every: float, once: bool) -> None:

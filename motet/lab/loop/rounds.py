@@ -25,7 +25,7 @@ from motet.lab.envs.rollout import mix
 from motet.lab.experiments.door import Door
 from motet.lab.loop.gather import Claim, Desk, claim_of, is_due
 from motet.lab.loop.items import Item
-from motet.lab.loop.judges import Judges, Verdict
+from motet.lab.loop.judges import Judges, Sides, Verdict
 from motet.lab.loop.learn import learn
 from motet.lab.loop.lineage import Training, rebuild_of
 from motet.lab.loop.log import Log
@@ -102,8 +102,8 @@ class Rounds:
 
     async def _learn(self, standing: Standing) -> bool:
         training, name, before = _newest(standing), _known(standing), standing.learning
-        if before is not None and before.session:
-            await self._door.clear_up(before.session, keep=before.path)
+        if before is not None and before.training == training.id and before.session:
+            await self._door.clear_up(before.session, keep="")  # of a life that was killed
         self._step_back(training, name)
         items = self._desk.these(training.learned)
         if not items:
@@ -137,8 +137,9 @@ class Rounds:
             verdict = Verdict(False, "somebody whose data it learned from was deleted")
         else:
             kept = sorted({number for one in standing.trainings for number in one.held_out})
-            before, after = (f"{self._policy.name}@v{number}" for number in (name.serving, candidate))
-            verdict = await self._judges.gate(before, after, self._desk.these(kept))
+            assert name.path is not None, "a candidate stands beside what serves"
+            sides = Sides(name.path, name.paths[candidate])
+            verdict = await self._judges.gate(sides, self._desk.these(kept))
         self._log.say("gate", verdict.reason, version=candidate, promote=verdict.promote, figures=verdict.figures)
         self._decide(name, candidate, verdict, self._policy.canary.share)
         return True

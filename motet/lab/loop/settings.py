@@ -44,7 +44,7 @@ class Learn(BaseModel):
     alpha: float = Field(default=32.0, gt=0)
     beta: float = Field(default=0.1, gt=0)  # of dpo and kto
     kl: float = Field(default=0.0, ge=0)  # of reinforce: what leaving the base model costs
-    max_tokens: int = Field(default=256, ge=1)  # of an answer that is sampled to learn from
+    max_tokens: int = Field(default=64, ge=1)  # of an answer that is sampled to learn from
     weight_decay: float = Field(default=0.0, ge=0)
     grad_clip: float = Field(default=1.0, ge=0)
 
@@ -84,11 +84,51 @@ class Tasks(BaseModel):
     samples: int = Field(default=8, ge=2)
 
 
+class Gate(BaseModel):
+    """What a candidate must show before anybody meets it."""
+
+    model_config = FORM
+    level: float = Field(default=0.05, gt=0, lt=0.5)  # how often one that changes nothing may pass
+    margin: float = Field(default=0.1, ge=0)  # by how much it may be worse elsewhere, on a scale of 0 to 1
+    sure: bool = False  # a guard must be surely, at `level`, no worse than that; else what is measured counts
+    regression: Path | None = Field(default=None, strict=False)  # JSONL, docs/loop.md
+    safety: bool = True  # the set that comes with Motet
+    questions: int = Field(default=64, ge=1)  # of held-out feedback, the newest
+    temperature: float = Field(default=0.0, ge=0)
+    max_tokens: int = Field(default=64, ge=1)
+
+
 class Canary(BaseModel):
     """A candidate's share of live traffic, after the gate and before it serves."""
 
     model_config = FORM
-    share: float = Field(default=0.0, ge=0, lt=1)  # 0: what the gate lets through serves at once
+    share: float = Field(default=0.2, ge=0, lt=1)  # 0: what the gate lets through serves at once
+    minutes: float = Field(default=30.0, ge=0)
+    least: int = Field(default=10, ge=1)  # items of feedback to the candidate before its time may decide
+    margin: float = Field(default=0.1, ge=0)
+    error: float = Field(default=0.05, gt=0, lt=0.5)  # of the bound, however often it is looked at
+
+
+class Drift(BaseModel):
+    """How far a candidate may go before there is an alarm."""
+
+    model_config = FORM
+    kl: float = Field(default=2.0, gt=0)  # nats a token from the base model, on its own answers
+    surprise: float = Field(default=0.0, ge=0)  # nats a token that its own answers must hold
+    length: float = Field(default=4.0, gt=1)  # times longer or shorter than before
+    refusals: float = Field(default=0.2, gt=0)  # part of the answers that refuse, beyond before
+    refuse: bool = False  # an alarm refuses the candidate; else it is told
+
+
+class Quarantine(BaseModel):
+    """Which feedback contradicts the rest."""
+
+    model_config = FORM
+    least: int = Field(default=2, ge=1)  # other sources that must agree with each other
+    alike: float = Field(default=0.5, gt=0, le=1)  # how like two corrections are that say the same
+    source_share: float = Field(
+        default=0.5, gt=0, le=1
+    )  # so much of a source's items outvoted: all of them are doubted
 
 
 class Policy(BaseModel):
@@ -103,7 +143,10 @@ class Policy(BaseModel):
     replay: Replay = Replay()
     anchor: Anchor = Anchor()
     tasks: Tasks | None = None
+    gate: Gate = Gate()
     canary: Canary = Canary()
+    drift: Drift = Drift()
+    quarantine: Quarantine = Quarantine()
 
     @property
     def recipe(self) -> dict[str, Any]:
@@ -127,6 +170,19 @@ class Policy(BaseModel):
         )
 
 
+SECTIONS: dict[str, type[BaseModel]] = {
+    "when": When,
+    "learn": Learn,
+    "replay": Replay,
+    "anchor": Anchor,
+    "tasks": Tasks,
+    "gate": Gate,
+    "canary": Canary,
+    "drift": Drift,
+    "quarantine": Quarantine,
+}
+
+
 def load(file: Path) -> Policy:
     """Read a loop's file; paths in it are relative to it. BadConfig: no such file, an unknown key, a wrong value."""
     table = read_toml(file, "loop file")
@@ -134,10 +190,12 @@ def load(file: Path) -> Policy:
         policy = Policy.model_validate(table)
     except ValidationError as error:
         raise BadConfig(f"{file}: " + "; ".join(_told(dict(one)) for one in error.errors())) from None
-    if policy.anchor.prompts is None:
-        return policy
-    anchor = policy.anchor.model_copy(update={"prompts": file.parent / policy.anchor.prompts})
-    return policy.model_copy(update={"anchor": anchor})
+    anchor, gate = policy.anchor, policy.gate
+    if anchor.prompts is not None:
+        anchor = anchor.model_copy(update={"prompts": file.parent / anchor.prompts})
+    if gate.regression is not None:
+        gate = gate.model_copy(update={"regression": file.parent / gate.regression})
+    return policy.model_copy(update={"anchor": anchor, "gate": gate})
 
 
 def _told(error: dict[str, Any]) -> str:
@@ -145,8 +203,6 @@ def _told(error: dict[str, Any]) -> str:
     *sections, key = [str(part) for part in error["loc"]] or [""]
     if error["type"] != "extra_forbidden":
         return f"{'.'.join([*sections, key])}: {error['msg'].removeprefix('Value error, ')}"
-    fields = Policy.model_fields
     if not sections:
-        return unknown_key(key, fields)
-    known = {"tasks": Tasks}.get(sections[0]) or type(fields[sections[0]].default)
-    return unknown_key(key, known.model_fields, sections[0])
+        return unknown_key(key, Policy.model_fields)
+    return unknown_key(key, SECTIONS[sections[0]].model_fields, sections[0])

@@ -1,0 +1,1 @@
+"""What is watched beside the gate: live feedback to a candidate, drift, feedback that contradicts the rest."""
