@@ -24,15 +24,20 @@ def loop(
     api_key: ApiKey = KEY,
 ) -> None:
     """Learn from the feedback to a name in service, round after round, promoting what is better."""
-    from motet.lab.loop.loop import open_rounds, run
+    from motet.lab.loop.log import Log
+    from motet.lab.loop.loop import open_rounds, run, run_once
     from motet.lab.loop.settings import load
 
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     console = Console(markup=False, emoji=False, highlight=False)
     policy = load(file)
+    if once:  # nothing is waited for
+        policy = policy.model_copy(update={"when": policy.when.model_copy(update={"minutes": 0.0})})
     folder = out or Path("loops") / policy.name
-    rounds = open_rounds(policy, base_url, api_key, folder, console)
+    log = Log(folder, policy.name, console)
+    rounds = open_rounds(policy, base_url, api_key, folder, log)
+    look_every = policy.when.look_every
     try:
-        asyncio.run(run(rounds, policy.when.look_every, once))
+        asyncio.run(run_once(rounds, look_every) if once else run(rounds, log, look_every))
     except KeyboardInterrupt:
         console.print("stopped; it goes on where it stands when it is started again")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
 from motet.lab.algorithms.examples import Completion
@@ -39,8 +40,9 @@ class Examiner:
                 both = await self._sit(room, questions)
                 scores = [[one.score(sat.text) for one, sat in zip(questions, own, strict=True)] for own in both]
                 results.append(self._result(name, scores))
-                for kept, own in zip(answered, both, strict=True):
-                    kept.extend(own)
+                if name in self._guards or not self._guards:  # drift is looked for where nothing should change
+                    for kept, own in zip(answered, both, strict=True):
+                        kept.extend(own)
             results.append(await self._verdicts(room, [one for one in newest if one.better is None]))
         verdict = judge(results, self._policy.gate.level, self._policy.seed)
         return self._alarmed(verdict, *answered)
@@ -53,8 +55,9 @@ class Examiner:
 
     async def _sit(self, room: Room, questions: Sequence[Question]) -> tuple[list[Sat], list[Sat]]:
         longest, seed = self._policy.gate.max_tokens, self._policy.seed
-        before = await room.before.answers(questions, longest, seed)
-        return before, await room.after.answers(questions, longest, seed)
+        sides = (room.before, room.after)
+        before, after = await asyncio.gather(*(side.answers(questions, longest, seed) for side in sides))
+        return before, after
 
     async def _verdicts(self, room: Room, items: Sequence[Item]) -> SetResult:
         """Answers that people judged: good ones should be likelier than before, bad ones less. Nats a token."""

@@ -38,9 +38,9 @@ class Desk:
         found = self._records.feedback(name=self._policy.name, free=True, quarantined=False, answers=True)
         return [one for one in self._read(found) if teaches(one, self._policy.learn)]
 
-    def said(self) -> list[Item]:
-        """All that was said, whoever has it."""
-        return self._read(self._records.feedback(name=self._policy.name, quarantined=False, answers=True))
+    def said(self, after: int) -> list[Item]:
+        """All that was said after an item, whoever has it."""
+        return self._read(self._records.feedback(after, name=self._policy.name, quarantined=False, answers=True))
 
     def these(self, numbers: Sequence[int]) -> list[Item]:
         """Items by their numbers; one that was deleted is not among them."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from rich.console import Console
+import tinker
 
+from motet.errors import Busy, EngineFault
 from motet.lab.experiments.door import Door, choose_model
 from motet.lab.experiments.server import check_server
 from motet.lab.loop.examiner import Examiner
@@ -15,23 +16,33 @@ from motet.lab.loop.rounds import Rounds
 from motet.lab.loop.settings import Policy
 
 
-def open_rounds(policy: Policy, base_url: str, api_key: str, folder: Path, console: Console) -> Rounds:
+def open_rounds(policy: Policy, base_url: str, api_key: str, folder: Path, log: Log) -> Rounds:
     """A name's loop at a server. BadConfig: nobody answers there, or it serves another base model."""
     check_server(base_url)
     door = Door(base_url, api_key, choose_model(base_url, api_key, policy.model))
-    return Rounds(policy, door, folder, Log(folder, policy.name, console), Examiner(policy, door))
+    return Rounds(policy, door, folder, log, Examiner(policy, door))
 
 
-async def run(rounds: Rounds, look_every: float, once: bool) -> None:
-    """For ever; `once`: until a round is over, or there is nothing to begin one with."""
-    began = False
+async def run(rounds: Rounds, log: Log, look_every: float) -> None:
+    """For ever. A server that is away or busy is waited for: whatever stage it was, it is begun again."""
     while True:
-        before = rounds.stage()
-        if once and began and before == "gather":
-            return
+        try:
+            moved = await rounds.advance()
+        except (EngineFault, Busy, tinker.APIConnectionError, tinker.InternalServerError) as error:
+            log.say("wait", f"the server does not answer as it should: {error}")
+            moved = False
+        if not moved:
+            await asyncio.sleep(look_every)
+
+
+async def run_once(rounds: Rounds, look_every: float) -> None:
+    """Until a round is over, or there is nothing to begin one with."""
+    stage, began = rounds.stage(), False
+    while not (began and stage == "gather"):
         moved = await rounds.advance()
-        began = began or (moved and before != "open")
-        if once and not moved and before == "gather":
+        if stage == "gather" and not moved:
             return
         if not moved:
             await asyncio.sleep(look_every)
+        began = began or stage != "open"
+        stage = rounds.stage()

@@ -148,7 +148,8 @@ class Rounds:
         training, name = _newest(standing), _known(standing)
         candidate = _version(training)
         began = datetime.fromisoformat(name.last_of(candidate)["time"])
-        since = [one for one in self._desk.said() if datetime.fromisoformat(one.time) >= began]
+        said = self._desk.said(after=max([*training.learned, *training.held_out], default=0))
+        since = [one for one in said if datetime.fromisoformat(one.time) >= began]
         before, after = ([one for one in since if one.version == number] for number in (name.serving, candidate))
         minutes = (datetime.now(UTC) - began).total_seconds() / 60
         verdict = self._judges.canary(before, after, minutes)
