@@ -145,6 +145,19 @@ def load(
 
 
 @app.command()
+def serving(
+    model: Model = DEFAULT,
+    rate: Annotated[float, typer.Option(help="Answers asked for a second.")] = 0.5,
+    answers: Annotated[int, typer.Option(help="Answers of each line.")] = 40,
+    json_file: Json = None,
+) -> None:
+    """Time to first token through OpenAI's API: alone, beside training, beside training and rollouts."""
+    from motet.bench.serving import bench_serving
+
+    bench_serving(model, rate, answers, json_file)
+
+
+@app.command()
 def policies(
     model: Model = "pocket",
     dtype: DtypeOption = "auto",
