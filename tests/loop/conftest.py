@@ -32,6 +32,11 @@ class Tenant:
     def records(self) -> Records:
         return Records(Connection(self.address, self.key))
 
+    @property
+    def model(self) -> str:
+        """The base model that the server has."""
+        return str(Connection(self.address, self.key).send("GET", "/v1/models")["data"][0]["id"])
+
     def ask(self, model: str, question: str, user: str = "u", seed: int = 1) -> dict[str, Any]:
         messages = [{"role": "user", "content": question}]
         body = {"model": model, "messages": messages, "max_tokens": 6, "seed": seed, "user": user}
