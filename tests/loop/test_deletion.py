@@ -18,6 +18,7 @@ name = "desk"
 when = {items = 4, least = 2, minutes = 0, held_out = 0.0}
 learn = {corrections = "sft", epochs = 1, batch = 4, rank = 4}
 replay = {share = 0.0}
+canary = {share = 0.0}
 """
 
 

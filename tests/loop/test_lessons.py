@@ -186,7 +186,7 @@ def test_self_distillation_brings_a_version_to_what_it_would_say_with_the_correc
     loop_address: str, tmp_path: Path
 ) -> None:
     tenant, file = Tenant(loop_address, "tml-distilling"), tmp_path / "desk.toml"
-    file.write_text(FILE.replace("epochs = 6", "epochs = 30") + "max_tokens = 6")
+    file.write_text(FILE.replace("epochs = 6", "epochs = 15") + "max_tokens = 6")
     own = rounds(load(file), tenant.address, tenant.key, tmp_path)
     asyncio.run(play(own))
     correct(tenant)
