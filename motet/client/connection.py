@@ -13,6 +13,7 @@ import httpx
 from motet.errors import BadConfig, BadRequest, Busy, EngineFault, MotetError, NotFound
 
 LOCAL = "http://127.0.0.1:8000"
+ANY_KEY = "tml-local"  # an open server takes every key that the SDK takes, and knows people by theirs
 Method = Literal["GET", "POST", "PUT", "DELETE"]
 ERRORS: Mapping[int, type[MotetError]] = {401: BadConfig, 404: NotFound, 429: Busy}
 PAUSE, LONGEST_PAUSE = 0.2, 5.0  # seconds before it is sent again, doubled each time
@@ -24,7 +25,7 @@ class Connection:
     def __init__(self, base_url: str | None = None, api_key: str | None = None, patience: float = 60.0) -> None:
         """TINKER_BASE_URL and TINKER_API_KEY tell what is not given. patience: for so many seconds it tries again."""
         address = (base_url or os.environ.get("TINKER_BASE_URL", LOCAL)).rstrip("/")
-        key = api_key or os.environ.get("TINKER_API_KEY", "motet")
+        key = api_key or os.environ.get("TINKER_API_KEY", ANY_KEY)
         self._http = httpx.Client(base_url=address, headers={"Authorization": f"Bearer {key}"}, timeout=60.0)
         self._patience = patience
 

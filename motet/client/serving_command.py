@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from motet.client.connection import LOCAL, Connection
+from motet.client.connection import ANY_KEY, LOCAL, Connection
 from motet.client.names import Names
 
 app = typer.Typer(help="Names in service: which version answers under which name.", no_args_is_help=True)
@@ -20,18 +20,17 @@ ApiKey = Annotated[str, typer.Option(help="A key of that server.", envvar="TINKE
 Reason = Annotated[str, typer.Option(help="For the history.")]
 NameIs = Annotated[str, typer.Argument(help="The name in service.")]
 Version = Annotated[int, typer.Argument(help="The version's number.", min=1)]
-KEY = "motet"
 
 
 @app.command("list")
-def show_all(base_url: BaseUrl = LOCAL, api_key: ApiKey = KEY) -> None:
+def show_all(base_url: BaseUrl = LOCAL, api_key: ApiKey = ANY_KEY) -> None:
     """All names, and what serves under each."""
     for name in _names(base_url, api_key).all():
         typer.echo(_line(name))
 
 
 @app.command()
-def history(name: NameIs, base_url: BaseUrl = LOCAL, api_key: ApiKey = KEY) -> None:
+def history(name: NameIs, base_url: BaseUrl = LOCAL, api_key: ApiKey = ANY_KEY) -> None:
     """Everything that was done to a name, and its versions."""
     found = _names(base_url, api_key).show(name)
     typer.echo(_line(found))
@@ -50,7 +49,7 @@ def bring(
     path: Annotated[str, typer.Argument(help="A sampler checkpoint, tinker://RUN/sampler_weights/NAME.")],
     about: Annotated[str, typer.Option(help="What it is.")] = "",
     base_url: BaseUrl = LOCAL,
-    api_key: ApiKey = KEY,
+    api_key: ApiKey = ANY_KEY,
 ) -> None:
     """A checkpoint becomes the candidate; of a new name it serves at once."""
     typer.echo(_line(_names(base_url, api_key).bring(name, path, about)))
@@ -58,26 +57,28 @@ def bring(
 
 @app.command()
 def promote(
-    name: NameIs, version: Version, reason: Reason = "", base_url: BaseUrl = LOCAL, api_key: ApiKey = KEY
+    name: NameIs, version: Version, reason: Reason = "", base_url: BaseUrl = LOCAL, api_key: ApiKey = ANY_KEY
 ) -> None:
     """A version serves from the next request on."""
     typer.echo(_line(_names(base_url, api_key).promote(name, version, reason)))
 
 
 @app.command()
-def rollback(name: NameIs, reason: Reason = "", base_url: BaseUrl = LOCAL, api_key: ApiKey = KEY) -> None:
+def rollback(name: NameIs, reason: Reason = "", base_url: BaseUrl = LOCAL, api_key: ApiKey = ANY_KEY) -> None:
     """The version before serves again."""
     typer.echo(_line(_names(base_url, api_key).rollback(name, reason)))
 
 
 @app.command()
-def pin(name: NameIs, version: Version, reason: Reason = "", base_url: BaseUrl = LOCAL, api_key: ApiKey = KEY) -> None:
+def pin(
+    name: NameIs, version: Version, reason: Reason = "", base_url: BaseUrl = LOCAL, api_key: ApiKey = ANY_KEY
+) -> None:
     """A version serves whatever is promoted."""
     typer.echo(_line(_names(base_url, api_key).pin(name, version, reason)))
 
 
 @app.command()
-def unpin(name: NameIs, reason: Reason = "", base_url: BaseUrl = LOCAL, api_key: ApiKey = KEY) -> None:
+def unpin(name: NameIs, reason: Reason = "", base_url: BaseUrl = LOCAL, api_key: ApiKey = ANY_KEY) -> None:
     """Promotions count again."""
     typer.echo(_line(_names(base_url, api_key).pin(name, None, reason)))
 
@@ -88,7 +89,7 @@ def canary(
     share: Annotated[float, typer.Argument(help="The candidate's share of the traffic, 0 to 1.", min=0, max=1)],
     reason: Reason = "",
     base_url: BaseUrl = LOCAL,
-    api_key: ApiKey = KEY,
+    api_key: ApiKey = ANY_KEY,
 ) -> None:
     """The candidate takes a share of the traffic, sticky by conversation."""
     typer.echo(_line(_names(base_url, api_key).canary(name, share, reason)))
@@ -100,7 +101,7 @@ def diff(
     before: Version,
     after: Annotated[int, typer.Argument(help="The other version's number.", min=1)],
     base_url: BaseUrl = LOCAL,
-    api_key: ApiKey = KEY,
+    api_key: ApiKey = ANY_KEY,
 ) -> None:
     """Two versions side by side: trainings between them, recipes, feedback to each in numbers."""
     typer.echo(json.dumps(_names(base_url, api_key).diff(name, before, after), indent=2))

@@ -93,7 +93,7 @@ class Rounds:
         free = self._trusted()
         if not is_due(free, self._policy.when):
             return False
-        claim = claim_of(free, standing.trainings, self._policy, number)
+        claim = claim_of(free, standing.served, self._policy, number)
         parent = name.path if self._policy.learn.parent == "serving" else None
         self._claim(number, parent, claim, self._policy.recipe)
         counts = f"{len(claim.items)} items, {len(claim.held_out)} held out, {len(claim.replayed)} of earlier rounds"

@@ -11,6 +11,7 @@ from motet.errors import BadConfig
 from motet.lab.algorithms.grpo import Grpo
 from motet.lab.envs.settings import AnyEnvironment
 from motet.lab.experiments.config import Experiment
+from motet.lab.loop.simulated.settings import Simulation
 from motet.settings_file import read_toml, unknown_key
 
 FORM = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
@@ -147,6 +148,7 @@ class Policy(BaseModel):
     canary: Canary = Canary()
     drift: Drift = Drift()
     quarantine: Quarantine = Quarantine()
+    simulation: Simulation | None = None
 
     @property
     def recipe(self) -> dict[str, Any]:
@@ -180,6 +182,7 @@ SECTIONS: dict[str, type[BaseModel]] = {
     "canary": Canary,
     "drift": Drift,
     "quarantine": Quarantine,
+    "simulation": Simulation,
 }
 
 
@@ -195,7 +198,10 @@ def load(file: Path) -> Policy:
         anchor = anchor.model_copy(update={"prompts": file.parent / anchor.prompts})
     if gate.regression is not None:
         gate = gate.model_copy(update={"regression": file.parent / gate.regression})
-    return policy.model_copy(update={"anchor": anchor, "gate": gate})
+    simulation = policy.simulation
+    if simulation is not None:
+        simulation = simulation.model_copy(update={"people": file.parent / simulation.people})
+    return policy.model_copy(update={"anchor": anchor, "gate": gate, "simulation": simulation})
 
 
 def _told(error: dict[str, Any]) -> str:
