@@ -59,7 +59,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
 }
 # Libraries that only their owners know.
 OWNERS: dict[str, tuple[str, ...]] = {
-    "vllm": ("engine.backends",),
+    "vllm": ("engine.backends.vllm",),
     "ray": ("engine.backends",),
     "triton": ("engine.ops",),
     "fastapi": ("service.http",),

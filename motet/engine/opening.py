@@ -12,13 +12,16 @@ import torch
 from motet.engine.adapters.spill import own_folder
 from motet.engine.adapters.store import AdapterStore
 from motet.engine.backends.base import Backend
-from motet.engine.backends.local.sampling import LocalSampling
+from motet.engine.backends.groups import GroupSampler, GroupSampling
 from motet.engine.backends.local.training import LocalTraining
 from motet.engine.backends.local.versions import StoredVersions
+from motet.engine.backends.vllm.adapters import KEPT, Adapters
+from motet.engine.backends.vllm.inside import InsideDrawer, VllmSizes
+from motet.engine.backends.vllm.sampler import MOST_LIVE, VllmSampler
 from motet.engine.core.engine import Engine
 from motet.engine.core.floor import Floor
 from motet.engine.core.queues import Queues
-from motet.engine.models.base import open_base_model
+from motet.engine.models.base import BaseModel, open_base_model
 from motet.engine.models.config import ModelConfig
 from motet.engine.models.fingerprint import fingerprint
 from motet.engine.sampler.blocks import BLOCK, BlockTable
@@ -64,11 +67,6 @@ def open_backend(settings: EngineSettings, ledger: Ledger, breathe: Callable[[La
     decoder, config = base.decoder, base.decoder.config
     spill = own_folder(settings.data_dir / "spill")
     store = AdapterStore(config, decoder.dtype, decoder.device, spill, settings.host_bytes, settings.max_rank)
-    blocks = cache_blocks(config, settings.kv_cache_bytes, decoder.embed.element_size())
-    stops = StopFinder(base.token_bytes)
-    mixed = "sampling" not in settings.apart
-    scheduler = Scheduler(BlockTable(blocks), store, ledger, settings.prompt_rows, settings.max_waiting, mixed)
-    sampler = Sampler(decoder, stops, scheduler, blocks, partial(breathe, "sampling"))
     info = BaseInfo(
         name=settings.model,
         folder=str(base.folder),
@@ -80,15 +78,42 @@ def open_backend(settings: EngineSettings, ledger: Ledger, breathe: Callable[[La
         max_rank=settings.max_rank,
         base_hash=base.hash,
         fingerprint=fingerprint(base.hash, decoder.dtype, decoder.device),
+        sampler=settings.sampler,
     )
+    sampler: GroupSampler
+    if settings.sampler == "vllm":
+        sampler = _vllm_sampler(settings, base, info, store, ledger)
+    else:
+        sampler = _local_sampler(settings, base, store, ledger, partial(breathe, "sampling"))
     return Backend(
         info,
         LocalTraining(info, store, Trainer(decoder, partial(breathe, "training")), settings.pass_rows),
-        LocalSampling(info, store, sampler),
+        GroupSampling(info, store, sampler),
         StoredVersions(store, info.name, decoder.dtype),
         store.residency.attach,
         lambda lane: take_cores(lane_cores(settings.threads, settings.lanes)[lane]),
     )
+
+
+def _local_sampler(
+    settings: EngineSettings, base: BaseModel, store: AdapterStore, ledger: Ledger, breathe: Callable[[], None]
+) -> Sampler:
+    """Our own, over the very weights that are trained on."""
+    decoder, stops = base.decoder, StopFinder(base.token_bytes)
+    blocks = cache_blocks(decoder.config, settings.kv_cache_bytes, decoder.embed.element_size())
+    mixed = "sampling" not in settings.apart
+    scheduler = Scheduler(BlockTable(blocks), store, ledger, settings.prompt_rows, settings.max_waiting, mixed)
+    return Sampler(decoder, stops, scheduler, blocks, breathe)
+
+
+def _vllm_sampler(
+    settings: EngineSettings, base: BaseModel, info: BaseInfo, store: AdapterStore, ledger: Ledger
+) -> VllmSampler:
+    """vLLM's, over weights of its own. BadConfig where it is not installed, or does not take the base model."""
+    sizes = VllmSizes(settings.kv_cache_bytes, MOST_LIVE, KEPT, settings.max_rank, eager=settings.device == "cpu")
+    drawer = InsideDrawer(info, sizes)
+    adapters = Adapters(store, drawer, info.name, settings.data_dir / "adapters")
+    return VllmSampler(drawer, adapters, StopFinder(base.token_bytes), store, ledger, settings.max_waiting)
 
 
 def open_engine(settings: EngineSettings) -> Engine:

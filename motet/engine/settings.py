@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from motet.engine.types import Dtype, PolicyName
+from motet.engine.types import Dtype, PolicyName, SamplerName
 from motet.errors import BadConfig
 
 GIB = 1024**3
@@ -23,6 +23,7 @@ class EngineSettings:
     data_dir: Path = Path("motet-data")  # runs and versions that do not fit in memory go below it
     dtype: Dtype = "auto"
     device: str = "cpu"
+    sampler: SamplerName = "local"  # what draws; vllm wants an install of its own, and what is trained stays local
     threads: int = 0  # cores in all; 0: every core there is
     lanes: Literal["shared", "split"] = "shared"  # sampler and trainer share all cores, or have half each
     max_rank: int = 128

@@ -21,6 +21,7 @@ FloatArray = NDArray[np.floating]
 LossName = Literal["cross_entropy", "importance_sampling", "ppo", "cispo", "dro", "gspo"]
 StopReason = Literal["stop", "length"]
 Dtype = Literal["auto", "float32", "bfloat16"]  # auto: a short probe of the machine
+SamplerName = Literal["local", "vllm"]  # what draws: our own engine, or vLLM
 Lane = Literal["sampling", "training"]
 PolicyName = Literal["fair", "throughput", "first-come"]
 
@@ -268,3 +269,4 @@ class BaseInfo:
     max_rank: int
     base_hash: str  # of the weight files and the configuration
     fingerprint: str  # of all that bits depend on: two engines with equal ones compute the same gradient
+    sampler: SamplerName = "local"  # local: it draws with the very weights and kernels that are trained on

@@ -143,6 +143,11 @@ class AdapterStore:
             self.residency.pin(version.key)
             return version
 
+    def stands(self, version: Version) -> bool:
+        """May anybody still ask for it? Whoever holds it may go on after that."""
+        with self._lock:
+            return self._versions.get(version.name) is version
+
     def version_ready(self, version: Version) -> bool:
         """Is the version in memory? Where not, it is on its way. EngineFault where it was lost."""
         self.residency.check(version.key)

@@ -26,7 +26,7 @@ class PromptReport:
 
     def __init__(self, query: PromptQuery, prompt: IntArray, temperature: float, seed: int, vocabulary: int) -> None:
         places, width = len(prompt), min(query.top, vocabulary)
-        self._query, self._prompt, self._temperature, self._seed = query, prompt, temperature, seed
+        self.query, self._prompt, self._temperature, self._seed = query, prompt, temperature, seed
         self._told_from = places - min(query.last or places, places - 1) if query.logprobs or query.top else places
         self._logprobs = np.full(places, np.nan, np.float32)
         self._top = _cells(places, width)
@@ -36,7 +36,7 @@ class PromptReport:
 
     def _first_place(self) -> int:
         """The first place that is scored at all; the prompt's length where none is."""
-        query, firsts = self._query, [self._told_from]
+        query, firsts = self.query, [self._told_from]
         if query.given is not None and len(query.given.places) > 0:
             firsts.append(int(query.given.places[0]))
         if query.draws > 0:
@@ -48,14 +48,22 @@ class PromptReport:
         end, start = first + len(logits_NV), max(first, self._told_from)
         if start < end:
             self._note_own(start, logits_NV[start - first :])
-        if self._query.given is not None:
+        if self.query.given is not None:
             self._note_given(first, end, logits_NV)
-        if self._query.draws > 0:
+        if self.query.draws > 0:
             self._note_draws(first, logits_NV)
+
+    def note_told(self, place: int, logprob: float, top: TopLogprobs) -> None:
+        """One place as another sampler tells of it: its token's log-probability, and the likeliest (1, top or more)."""
+        if place < self._told_from:
+            return
+        self._logprobs[place] = logprob
+        width = self._top.tokens.shape[1]
+        self._top.tokens[place], self._top.logprobs[place] = top.tokens[0, :width], top.logprobs[0, :width]
 
     def result(self) -> PromptScores:
         """All of it, once every place from `first` on was noted."""
-        query = self._query
+        query = self.query
         return PromptScores(
             logprobs=self._logprobs if query.logprobs else None,
             top=self._top if query.top > 0 else None,
@@ -65,21 +73,21 @@ class PromptReport:
 
     def _note_own(self, start: int, logits: Tensor) -> None:
         places = np.arange(start, start + len(logits))
-        if self._query.logprobs:
+        if self.query.logprobs:
             self._logprobs[places] = _picked(logits, np.arange(len(places)), self._prompt[places])
-        if self._query.top > 0:
-            top = top_logprobs(logits, self._query.top)
+        if self.query.top > 0:
+            top = top_logprobs(logits, self.query.top)
             self._top.tokens[places], self._top.logprobs[places] = top.tokens, top.logprobs
 
     def _note_given(self, first: int, end: int, logits: Tensor) -> None:
-        given = self._query.given
+        given = self.query.given
         assert given is not None
         here = slice(*np.searchsorted(given.places, [first, end]))
         if here.start < here.stop:
             self._given[here] = _picked(logits, given.places[here] - first, given.tokens[here])
 
     def _note_draws(self, first: int, logits: Tensor) -> None:
-        count = self._query.draws
+        count = self.query.draws
         places = np.arange(first, first + len(logits))
         numbers = uniforms(
             np.array(self._seed & 0xFFFFFFFFFFFFFFFF, np.uint64),

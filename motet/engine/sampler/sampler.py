@@ -16,7 +16,7 @@ from motet.engine.ops.logprobs import draw
 from motet.engine.sampler.prompt import top_logprobs
 from motet.engine.sampler.runner import Rows, Runner
 from motet.engine.sampler.scheduler import Scheduler
-from motet.engine.sampler.sequence import Sequence
+from motet.engine.sampler.sequence import Group, Sequence
 from motet.engine.sampler.stops import StopFinder
 from motet.engine.sampler.uniform import uniforms
 from motet.engine.turns.accounts import Account
@@ -51,19 +51,40 @@ class Sampler:
         self, decoder: Decoder, stops: StopFinder, scheduler: Scheduler, blocks: int, breathe: Callable[[], None]
     ) -> None:
         self.counts = SamplerCounts()
-        self.scheduler = scheduler
+        self._scheduler = scheduler
         self._runner = Runner(decoder, blocks, breathe)
         self._stops = stops
 
+    def add(self, group: Group) -> None:
+        """File a request. Busy: the queue is full. BadRequest: it can never fit."""
+        self._scheduler.add(group)
+
+    def forget_owner(self, owner: str) -> None:
+        """A version is gone; so are its prefixes."""
+        self._scheduler.forget_owner(owner)
+
+    def sizes(self) -> dict[str, float]:
+        """Gauges of the queue and the cache, counters since the start."""
+        counts = self.counts
+        return {
+            **self._scheduler.sizes(),
+            "sample_steps": counts.steps,
+            "decoded_tokens": counts.decoded_tokens,
+            "prompt_tokens": counts.prompt_tokens,
+        }
+
+    def close(self) -> None:
+        """Nothing lives on without its lane."""
+
     def step(self) -> dict[Account, int]:
         """One step over whatever has its turn. Gives the rows that each account had in it; none: nothing could run."""
-        plan = self.scheduler.plan()
+        plan = self._scheduler.plan()
         self._runner.copy(plan.copies)
         if not plan.chunks:
             return {}
         rows = self._runner.run(plan.chunks)
         for chunk in rows.chunks:
-            self.scheduler.advance(chunk)
+            self._scheduler.advance(chunk)
         self._score_prompts(rows)
         self._draw_tokens(rows)
         return self._count(rows)
@@ -110,7 +131,7 @@ class Sampler:
         reason = self._stop_reason(member, token)
         if reason is not None:
             member.group.finished[member.index] = member.result(reason)
-            self.scheduler.finish(member)
+            self._scheduler.finish(member)
 
     def _stop_reason(self, member: Sequence, token: int) -> StopReason | None:
         group = member.group

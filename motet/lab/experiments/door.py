@@ -67,6 +67,13 @@ class Door:
         answer = await (await self._rest()).get_server_capabilities()
         return next((one.max_context_length for one in answer.supported_models if one.model_name == self.model), None)
 
+    async def sampler(self) -> str | None:
+        """What draws there: "local" is also what trains; None: the server does not say."""
+        async with httpx.AsyncClient(headers={"X-API-Key": self.api_key}, timeout=ASK_SECONDS) as client:
+            answer = await client.get(f"{self.base_url.rstrip('/')}/api/v1/get_server_capabilities")
+        told: str | None = answer.json().get("motet.sampler") if answer.is_success else None
+        return told
+
     async def _rest(self) -> tinker.RestClient:
         """The SDK shares its connections; the first one blocks for a moment."""
         return await asyncio.to_thread(tinker.RestClient, base_url=self.base_url, api_key=self.api_key)

@@ -20,7 +20,7 @@ from motet.lab.experiments.evaluate import EpisodeExam, Exam, FileExam
 from motet.lab.experiments.progress import Finding
 from motet.lab.experiments.scoring import PromptedScorer, SamplingScorer
 from motet.lab.experiments.sources import Episodes, FileExamples, Source, playing
-from motet.lab.experiments.starting import first_findings, rate_for
+from motet.lab.experiments.starting import corrected_for, first_findings, rate_for
 from motet.lab.experiments.state import State
 from motet.lab.experiments.stream import Stream
 from motet.lab.experiments.trainee import Trainee
@@ -44,6 +44,7 @@ async def open_setting(
     service: tinker.ServiceClient, door: Door, experiment: Experiment, state: State | None
 ) -> Setting:
     """Where `state` says, else at the beginning. BadConfig: the environment or the file cannot be had."""
+    experiment = corrected_for(experiment, await door.sampler())
     client = await (create_run(service, door.model, experiment) if state is None else resume_run(service, state.path))
     tokenizer = await asyncio.to_thread(own_tokenizer, client.get_tokenizer)
     base = SamplingScorer(await _sampling(service, base_model=door.model))

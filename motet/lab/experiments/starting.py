@@ -43,6 +43,17 @@ def first_findings(
     return found
 
 
+def corrected_for(experiment: Experiment, sampler: str | None) -> Experiment:
+    """Where another program draws than trains, the mismatch is truncated, unless the file says what of `correction`."""
+    algorithm = experiment.algorithm
+    if sampler in (None, "local") or not isinstance(algorithm, PolicyGradient):
+        return experiment
+    if "correction" in algorithm.model_fields_set:
+        return experiment
+    corrected = algorithm.model_copy(update={"correction": "truncate", "reference": "trainer"})
+    return experiment.model_copy(update={"algorithm": corrected})
+
+
 def _samples_another_policy(experiment: Experiment) -> bool:
     algorithm = experiment.algorithm
     uncorrected = isinstance(algorithm, PolicyGradient) and algorithm.correction == "none"

@@ -42,10 +42,10 @@ async def telemetry(tenant: Tenant) -> dict[str, str]:
 
 @router.get("/get_server_capabilities")
 async def get_server_capabilities(service: Svc, tenant: Tenant) -> dict[str, Any]:
-    """The one base model."""
+    """The one base model; what draws from it (the SDK reads over that)."""
     info = service.engine.info
     model = {"model_name": info.name, "max_context_length": info.context, "trainable": True, "sampleable": True}
-    return {"supported_models": [model]}
+    return {"supported_models": [model], "motet.sampler": info.sampler}
 
 
 @router.post("/create_session")

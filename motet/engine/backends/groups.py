@@ -1,4 +1,4 @@
-"""The local backend's sampling side: every version's sequences in one batch over the base model."""
+"""The sampling side of a backend: requests checked, their versions held while they are drawn, by whichever sampler."""
 
 from __future__ import annotations
 
@@ -6,22 +6,40 @@ import secrets
 from concurrent.futures import Future, InvalidStateError
 from contextlib import ExitStack
 from dataclasses import replace
+from typing import Protocol
 
 from motet.engine.adapters.run import Version
 from motet.engine.adapters.store import AdapterStore
 from motet.engine.backends.base import SampleOrder
 from motet.engine.sampler.orders import check_prompt, check_query, check_told, group_result
 from motet.engine.sampler.prompt import PromptReport
-from motet.engine.sampler.sampler import Sampler
 from motet.engine.sampler.sequence import Group
 from motet.engine.turns.accounts import Account
 from motet.engine.types import BaseInfo, SampleResult
 
 
-class LocalSampling:
+class GroupSampler(Protocol):
+    """What draws the samples of groups. It calls `on_done` of a group once: all drawn, at fault, or cancelled."""
+
+    def add(self, group: Group) -> None:
+        """File a request. Busy: the queue is full. BadRequest: it can never be drawn here."""
+        ...
+
+    def step(self) -> dict[Account, int]: ...
+
+    def forget_owner(self, owner: str) -> None:
+        """A version is gone: what was kept for it goes too."""
+        ...
+
+    def sizes(self) -> dict[str, float]: ...
+
+    def close(self) -> None: ...
+
+
+class GroupSampling:
     """See `base.Sampling`; the methods stand in its order."""
 
-    def __init__(self, info: BaseInfo, store: AdapterStore, sampler: Sampler) -> None:
+    def __init__(self, info: BaseInfo, store: AdapterStore, sampler: GroupSampler) -> None:
         self._info = info
         self._store = store
         self._sampler = sampler
@@ -36,7 +54,7 @@ class LocalSampling:
             version = None if order.version is None else self._store.acquire(order.version)
             undo.callback(self._let_go, version)
             group = self._group(order, version)
-            self._sampler.scheduler.add(group)
+            self._sampler.add(group)
             self._groups[order.done] = group
             undo.pop_all()
 
@@ -51,16 +69,10 @@ class LocalSampling:
     # anybody --------------------------------------------------------------------------------------------------
 
     def sizes(self) -> dict[str, float]:
-        counts = self._sampler.counts
-        return {
-            **self._sampler.scheduler.sizes(),
-            "sample_steps": counts.steps,
-            "decoded_tokens": counts.decoded_tokens,
-            "prompt_tokens": counts.prompt_tokens,
-        }
+        return self._sampler.sizes()
 
     def close(self) -> None:
-        """Nothing lives on without its lane."""
+        self._sampler.close()
 
     def _group(self, order: SampleOrder, version: Version | None) -> Group:
         params, info = order.params, self._info
@@ -98,4 +110,4 @@ class LocalSampling:
 
     def _let_go(self, version: Version | None) -> None:
         if version is not None and self._store.release(version):
-            self._sampler.scheduler.forget_owner(version.key)
+            self._sampler.forget_owner(version.key)
