@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 
 from motet.engine.core.engine import Engine
 from motet.engine.core.requests import CreateRun, DropVersion, ForwardBackward, OptimStep, Publish, Sample
@@ -171,3 +172,18 @@ def test_a_dropped_version_is_unloaded_once_it_is_idle(vllm: Engine) -> None:
     assert after["vllm_adapters"] == before["vllm_adapters"] - 1
     with pytest.raises(NotFound):
         draw(vllm, "drop-1")
+
+
+def test_more_prompts_at_once_than_one_step_holds(vllm: Engine) -> None:
+    """vLLM 0.32 on a CPU dies of a seeded sample whose prompt is cut: here none is."""
+    prompts = np.random.default_rng(8).integers(0, 250, (12, 450))
+    params = SamplingParams(max_tokens=3, seed=1, stop_tokens=())
+    drawn = [vllm.submit(Sample(None, prompt, params)) for prompt in prompts]
+    assert all(len(one.result(timeout=120).sequences[0].tokens) == 3 for one in drawn)
+
+
+def test_our_lanes_still_choose_their_threads(vllm: Engine) -> None:
+    before = torch.get_num_threads()
+    torch.set_num_threads(before + 1)
+    assert torch.get_num_threads() == before + 1
+    torch.set_num_threads(before)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 
 from motet.engine.backends.vllm.drawing import Adapter, News, ToDraw, Told
 from motet.engine.types import BaseInfo, TopLogprobs
@@ -15,6 +16,7 @@ from motet.errors import BadConfig, EngineFault
 
 GIB = 1024**3
 RANKS = (8, 16, 32, 64, 128, 256, 320, 512)  # what vLLM makes room for
+STEP_TOKENS = 2048  # in one step, or one prompt where it is longer
 SLOTS = 8  # adapters in one step; samples of more versions take turns
 HOW_TO_INSTALL = 'sampler = "vllm" needs vLLM, which is not installed here: see "Sampling by vLLM" in docs/operation.md'
 
@@ -56,14 +58,20 @@ class InsideDrawer:
             max_cpu_loras=sizes.adapters,
             max_lora_rank=rank,
             enforce_eager=sizes.eager,
+            # vLLM dies on a CPU of a cut prompt whose sample is seeded: it turns back a generator that cannot be.
+            enable_chunked_prefill=not sizes.eager,
+            max_num_batched_tokens=max(info.context, STEP_TOKENS),
             logprobs_mode="processed_logprobs",  # tempered, as ours
             max_logprobs=-1,
             async_scheduling=False,
         )
+        set_num_threads = torch.set_num_threads
         try:
             self._engine: Any = LLMEngine.from_engine_args(arguments)
         except (ValueError, RuntimeError) as error:
             raise BadConfig(f"vLLM does not open {info.name}: {error}") from error
+        finally:  # vLLM leaves in its place what does nothing, and our lanes would no longer have their own cores
+            torch.set_num_threads = set_num_threads
 
     def load(self, adapter: Adapter) -> None:
         try:
