@@ -9,7 +9,8 @@ MotetError
 ├── Busy                           a bounded queue is full; try again later
 ├── Cancelled                      the caller took the request back
 └── EngineFault                    ours: a file is torn, a check failed
-    └── EngineGone                 the engine's process has ended, or is not there yet
+    └── EngineGone                 the engine's process has ended, maybe with this in hand
+        └── EngineAway             it is not there: this has not reached it
 """
 
 
@@ -53,4 +54,8 @@ class EngineFault(MotetError):
 
 
 class EngineGone(EngineFault):
-    """The engine has ended with this request in hand, or is not there yet: it was not done as far as anybody knows."""
+    """The engine has ended with this request in hand: it was not done as far as anybody knows."""
+
+
+class EngineAway(EngineGone):
+    """There is no engine at the moment: the request was not even begun."""

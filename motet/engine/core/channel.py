@@ -30,6 +30,7 @@ from motet.errors import (
     BadRequest,
     Busy,
     Cancelled,
+    EngineAway,
     EngineFault,
     EngineGone,
     MotetError,
@@ -170,7 +171,7 @@ class EngineClient:
         """Send a request at once: calls reach the engine in the order of `submit`. `on_part`: a Sample's tokens."""
         call = OpenCall(next(self._ids), asyncio.get_running_loop().create_future(), on_part)
         if self.closed.is_set():
-            call.answer.set_exception(EngineGone("the engine is not running; it is being started again"))
+            call.answer.set_exception(EngineAway("the engine is not running; it is being started again"))
             return call
         self._open[call.id] = call
         self._writer.write(encode_frame(Call(call.id, request, on_part is not None)))

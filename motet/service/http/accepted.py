@@ -67,6 +67,7 @@ class Accepted:
     stage: Stage = "waiting"
     task: asyncio.Task[Any] | None = None  # working, then settling
     deaths: int = 0  # of engines that had it in hand
+    alone: bool = False  # begun with no other suspect beside it
 
     async def turn(self) -> None:
         """Return once all before it in its run are settled: what they did is in the registry then."""

@@ -10,13 +10,14 @@ import asyncio
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from motet.errors import EngineFault, EngineGone, MotetError
+from motet.errors import EngineAway, EngineFault, EngineGone, MotetError
 from motet.service.catalog.changes import StorageFault
 from motet.service.http.accepted import Accepted, Outcome
 from motet.service.http.futures import Promises, failure
 from motet.service.http.journal import Journal
 
-MOST_DEATHS = 3  # of engines, before a request that was in hand each time is given up
+MOST_DEATHS = 3  # of engines, before a request that was in hand each time, at last alone, is given up
+BAD_LUCK = 8  # of engines, before one is given up that was never alone
 
 
 class Desk:
@@ -34,10 +35,10 @@ class Desk:
         self.open[accepted.id] = accepted
         accepted.promise.on_cancel = lambda: self.take_back(accepted)
 
-    def begin(self, accepted: Accepted) -> None:
-        """Start its work."""
+    def begin(self, accepted: Accepted, alone: bool = False) -> None:
+        """Start its work. alone: no other that may have killed an engine is begun until this one has worked."""
         assert accepted.stage == "waiting", accepted.id
-        accepted.stage = "working"
+        accepted.stage, accepted.alone = "working", alone
         task = accepted.task = asyncio.create_task(accepted.kind.work(self._worker, accepted))
         task.add_done_callback(lambda done: self._worked(accepted, done))
 
@@ -75,15 +76,21 @@ class Desk:
         error = task.exception()
         if error is None:
             self._settle_with(accepted, task.result())
-        elif isinstance(error, EngineGone) and accepted.deaths + 1 < MOST_DEATHS:
-            accepted.deaths += 1
+        elif isinstance(error, EngineGone):
+            self._died(accepted, error)
         else:
             if not isinstance(error, MotetError):
                 context = {"message": "a request failed on a fault", "exception": error}
                 asyncio.get_running_loop().call_exception_handler(context)
-            if isinstance(error, EngineGone):
-                error = EngineFault(f"given up: the engine died {MOST_DEATHS} times with this request in hand")
             self._settle_with(accepted, Outcome(failure(error)))
+
+    def _died(self, accepted: Accepted, error: EngineGone) -> None:
+        """It stays open, to be begun anew; one that has seen too many engines die is given up."""
+        if not isinstance(error, EngineAway):
+            accepted.deaths += 1
+        if accepted.deaths >= (MOST_DEATHS if accepted.alone else BAD_LUCK):
+            told = f"given up: the engine died {accepted.deaths} times with this request in hand"
+            self._settle_with(accepted, Outcome(failure(EngineFault(told))))
 
     def _settle_with(self, accepted: Accepted, outcome: Outcome) -> None:
         accepted.stage = "settling" if accepted.before is not None else "recording"

@@ -45,6 +45,7 @@ from motet.service.http.registry import (
 )
 from motet.service.http.settings import ServiceSettings
 from motet.service.http.standing import stand_up
+from motet.service.http.suspects import SUSPECT, Suspects
 from motet.service.wire.training import read_claim
 
 ACCOUNT_SECONDS = 10.0  # between two times that what was used is written down
@@ -90,6 +91,7 @@ class Service:
         self.records = Records(catalog, settings.records, secret)
         self.promises = Promises(settings, self._forgotten, self._ended)
         self.desk = Desk(self, self.journal, self.promises, self._take_back)
+        self.suspects = Suspects(self.desk)
         self._errands: set[asyncio.Task[None]] = set()
         self._to_forget: list[str] = []
 
@@ -210,7 +212,7 @@ class Service:
         accepted.promise.begin()
         accepted.before = run.line[-1] if run.line else None
         run.line.append(accepted)
-        if run.generation == self.engine.generation:
+        if run.generation == self.engine.generation and not run.standing_up.locked():
             self.desk.begin(accepted)
         elif run.resting:
             self.errand(stand_up(self, run))
@@ -228,8 +230,9 @@ class Service:
         free = [accepted for accepted in self.desk.open.values() if not isinstance(accepted.owner, Run)]
         await self.desk.interrupt(free)
         for accepted in free:
-            if accepted.stage == "waiting":
+            if accepted.stage == "waiting" and accepted.deaths < SUSPECT:
                 self.desk.begin(accepted)
+        await self.suspects.begin(free)
 
     def _take_back(self, accepted: Accepted) -> None:
         """What could not be written has not happened: the run goes back to where it stood."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 async def stand_up(service: Service, run: Run) -> None:
-    """Have the present engine hold a run, then begin what is open on it."""
+    """Have the present engine hold a run, then begin what is open on it. What arrives meanwhile stands in its line."""
     async with run.standing_up:
         generation = service.engine.generation
         if run.generation == generation:
@@ -34,6 +34,9 @@ async def stand_up(service: Service, run: Run) -> None:
             except MotetError as error:
                 run.lost = error
         run.generation, run.resting = generation, False
+        if not await service.suspects.begin(list(run.line)):
+            run.generation = 0
+            return
         for accepted in run.line:
             if accepted.stage == "waiting" and not accepted.settled.is_set():
                 service.desk.begin(accepted)

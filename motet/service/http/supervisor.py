@@ -14,7 +14,7 @@ from typing import Any
 from motet.engine.core.channel import EngineClient, OnPart
 from motet.engine.core.requests import Request
 from motet.engine.types import BaseInfo
-from motet.errors import EngineGone, MotetError
+from motet.errors import EngineAway, MotetError
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0  # seconds before another start, doubled each time one fails
 STOP_SECONDS = 10.0
@@ -75,12 +75,12 @@ class Supervisor:
     def submit(self, request: Request, on_part: OnPart | None = None) -> asyncio.Future[Any]:
         """Send a request at once: requests reach the engine in the order of `submit`. Cancelling takes it back.
 
-        EngineGone, from the future: there is no engine, or it died.
+        EngineGone, from the future: it died; EngineAway: there is none.
         """
         client = self._client
         if client is None:
             gone: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-            gone.set_exception(EngineGone("the engine is not running; it is being started again"))
+            gone.set_exception(EngineAway("the engine is not running; it is being started again"))
             return gone
         call = client.submit(request, on_part)
         call.answer.add_done_callback(lambda answer: client.cancel(call.id) if answer.cancelled() else None)
