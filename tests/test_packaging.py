@@ -15,7 +15,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 DECLARED = {canonicalize_name(Requirement(line).name) for line in PROJECT["project"]["dependencies"]}
 PACKAGE_OF = {"google": "protobuf", "starlette": "fastapi"}  # where the names differ, or one brings the other
 # Imported by their owners alone, when they are there.
-OPTIONAL = {"vllm", "ray", "triton", "pyrage", "peft", "tensorboardX", "trackio", "wandb"}
+OPTIONAL = {"vllm", "ray", "triton", "pyrage", "peft", "tensorboardX", "trackio", "verifiers", "wandb"}
 
 
 def imported_libraries() -> set[str]:
