@@ -59,8 +59,10 @@ def test_live_feedback_decides(
         tenant.say(tenant.ask("desk@v2", f"{number}?"), thumbs="up" if liked(number) else "down")
     assert asyncio.run(play(rounds)) == []  # five are not yet enough
     tenant.say(tenant.ask("desk@v2", "5?"), thumbs="up" if liked(5) else "down")
+    assert asyncio.run(play(rounds)) == []  # six to the candidate, five to what serves
+    tenant.say(tenant.ask("desk@v1", "5?"), thumbs="up")
     assert asyncio.run(play(rounds))[0] == "canary"
     name = tenant.names.show("desk")
     turn = [one for one in name["history"] if one["version"] == 2][-1]
     assert (name["serving"], turn["event"]) == (serving, event)
-    assert "100% of 5 good before" in turn["reason"]
+    assert "100% of 6 good before" in turn["reason"]

@@ -46,6 +46,9 @@ def test_a_canary_is_taken_back_let_in_or_goes_on() -> None:
     assert better is not None and better.promote and "surely no worse" in better.reason
     assert watched(said(8, 2), said(8, 2), 1, canary, 0.0) is None  # too early to say
     assert watched(said(8, 2), said(4, 0), 31, canary, 0.0) is None  # nobody has said enough
+    assert watched([], said(0, 10), 31, canary, 0.0) is None  # nobody has said how it was before
+    edge = watched(said(8, 2), said(7, 3), 31, canary, 0.0)
+    assert edge is not None and edge.promote  # 0.7 - 0.8 is a little less than -0.1 in floats
     even, fallen = (watched(said(8, 2), said(n, 10 - n), 31, canary, 0.0) for n in (8, 6))
     assert even is not None and even.promote and fallen is not None and not fallen.promote
 

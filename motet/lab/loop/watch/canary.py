@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from motet.lab.loop.gate.paired import EPSILON
 from motet.lab.loop.items import Item
 from motet.lab.loop.judges import Verdict
 from motet.lab.loop.settings import Canary
@@ -33,7 +34,7 @@ def radius(count: int, error: float) -> float:
 def watched(
     before: Sequence[Item], after: Sequence[Item], minutes: float, canary: Canary, good: float
 ) -> Verdict | None:
-    """None: nothing is sure yet, and its time is not over. Without enough feedback its time decides nothing."""
+    """None: nothing is sure yet, and its time is not over. Without enough feedback to both its time decides nothing."""
     scores = [[float(one.was_good(good)) for one in items] for items in (before, after)]
     counts = [len(one) for one in scores]
     means = [sum(one) / max(len(one), 1) for one in scores]
@@ -44,8 +45,8 @@ def watched(
         return Verdict(False, f"surely worse in live use: {told}")
     if difference - room > -canary.margin:
         return Verdict(True, f"surely no worse in live use than {canary.margin:g}: {told}")
-    if minutes < canary.minutes or counts[1] < canary.least:
+    if minutes < canary.minutes or min(counts) < canary.least:
         return None
-    if difference < -canary.margin:
+    if difference < -canary.margin - EPSILON:
         return Verdict(False, f"worse in live use after {canary.minutes:g} minutes: {told}")
     return Verdict(True, f"no complaint after {canary.minutes:g} minutes: {told}")
