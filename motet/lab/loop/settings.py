@@ -105,7 +105,7 @@ class Canary(BaseModel):
     model_config = FORM
     share: float = Field(default=0.2, ge=0, lt=1)  # 0: what the gate lets through serves at once
     minutes: float = Field(default=30.0, ge=0)
-    least: int = Field(default=10, ge=1)  # items of feedback to either version before its time may decide
+    least: int = Field(default=40, ge=1)  # items of feedback to either version before its time may decide
     margin: float = Field(default=0.1, ge=0)
     error: float = Field(default=0.05, gt=0, lt=0.5)  # of the bound, however often it is looked at
 
