@@ -96,6 +96,7 @@ class Run:
     order: RunOrder = field(default_factory=RunOrder)
     line: deque[Accepted] = field(default_factory=deque)  # begun or waiting for their turn, in order
     standing_up: asyncio.Lock = field(default_factory=asyncio.Lock)
+    suspected: bool = False  # what it had in hand is begun one by one, and whatever comes meanwhile after that
     versions: deque[PublishedVersion] = field(default_factory=lambda: deque(maxlen=1000))  # newest last
     saving: set[str] = field(default_factory=set)  # paths of checkpoints on their way
     inflight_version: str | None = None  # what its inflight samplers follow

@@ -212,7 +212,7 @@ class Service:
         accepted.promise.begin()
         accepted.before = run.line[-1] if run.line else None
         run.line.append(accepted)
-        if run.generation == self.engine.generation and not run.standing_up.locked():
+        if run.generation == self.engine.generation and not run.suspected:
             self.desk.begin(accepted)
         elif run.resting:
             self.errand(stand_up(self, run))

@@ -34,7 +34,10 @@ async def stand_up(service: Service, run: Run) -> None:
             except MotetError as error:
                 run.lost = error
         run.generation, run.resting = generation, False
-        if not await service.suspects.begin(list(run.line)):
+        run.suspected = True
+        all_worked = await service.suspects.begin(list(run.line))
+        run.suspected = False
+        if not all_worked:
             run.generation = 0
             return
         for accepted in run.line:
