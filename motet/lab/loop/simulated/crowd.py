@@ -31,6 +31,14 @@ class Visit:
     model: str
 
 
+@dataclass(frozen=True)
+class Guard:
+    """What nobody wants changed; may be nothing. max_tokens: of an answer, as at the gate."""
+
+    questions: Sequence[Exam]
+    max_tokens: int
+
+
 class Crowd:
     """Asks for the adapter by its name."""
 
@@ -49,19 +57,21 @@ class Crowd:
     async def measure(self) -> float:
         """The part of answers that would be accepted; nobody says anything, and nothing is put on record."""
         asked = [self._people.question(number, True) for number in range(self._simulation.measured)]
-        answers = await self._quietly([_messages(one) for one in asked])
+        answers = await self._quietly([_messages(one) for one in asked], self._simulation.max_tokens)
         judged = [self._people.opinion(one, text).accepted for one, text in zip(asked, answers, strict=True)]
         return sum(judged) / len(judged)
 
-    async def exam(self, questions: Sequence[Exam]) -> float:
-        """The mean score of what nobody wants changed, likewise; at least one question."""
-        answers = await self._quietly([one.messages for one in questions])
-        scores = [one.score(text) for one, text in zip(questions, answers, strict=True)]
+    async def exam(self, guard: Guard) -> float | None:
+        """The mean score of what nobody wants changed, likewise. None: there is nothing of the kind."""
+        if not guard.questions:
+            return None
+        answers = await self._quietly([one.messages for one in guard.questions], guard.max_tokens)
+        scores = [one.score(text) for one, text in zip(guard.questions, answers, strict=True)]
         return sum(scores) / len(scores)
 
-    async def _quietly(self, asked: Sequence[list[dict[str, Any]]]) -> list[str]:
+    async def _quietly(self, asked: Sequence[list[dict[str, Any]]], longest: int) -> list[str]:
         """Answers at temperature 0 that leave no record."""
-        body = {"temperature": 0.0, "store": False}
+        body = {"temperature": 0.0, "store": False, "max_tokens": longest}
         async with self._http() as http:
             told = await asyncio.gather(*(self._ask(http, one, body) for one in asked))
         return [text_of(one) for one in told]

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from motet.client.names import Names
-from motet.lab.loop.gate.sets import Question
 from motet.lab.loop.rounds import Rounds
-from motet.lab.loop.simulated.crowd import Crowd
+from motet.lab.loop.simulated.crowd import Crowd, Guard
 from motet.lab.loop.simulated.settings import Simulation
 
 LONGEST_CANARY = 12  # batches of questions
@@ -37,7 +36,7 @@ class Play:
         names: Names,
         crowd: Crowd,
         plan: Simulation,
-        general: Sequence[Question],
+        general: Guard,
         tell: Callable[[Entry], None],
     ) -> None:
         self._name = name
@@ -48,6 +47,7 @@ class Play:
         self._general = general
         self._tell = tell
         self._batch = 0
+        self._turns = 0  # of the history, at the last entry
 
     async def run(self) -> list[Entry]:
         """Everything, from a version that has learned nothing."""
@@ -91,10 +91,13 @@ class Play:
 
     async def _entry(self, what: str, seconds: float | None) -> Entry:
         acceptance = await self._crowd.measure()
-        general = await self._crowd.exam(self._general) if self._general else None
+        general = await self._crowd.exam(self._general)
         name = self._names.show(self._name)
         last = name["history"][-1]
         decided = f"{last['event']} v{last['version']}: {last['reason']}"
+        if len(name["history"]) == self._turns:
+            decided = "nothing: too few corrections for a round"
+        self._turns = len(name["history"])
         entry = Entry(what, name["serving"], acceptance, general, decided, seconds)
         self._tell(entry)
         return entry

@@ -16,7 +16,7 @@ from motet.lab.loop.gate.sets import read_set
 from motet.lab.loop.log import Log
 from motet.lab.loop.loop import open_rounds
 from motet.lab.loop.settings import Policy
-from motet.lab.loop.simulated.crowd import Crowd
+from motet.lab.loop.simulated.crowd import Crowd, Guard
 from motet.lab.loop.simulated.page import write_page
 from motet.lab.loop.simulated.people import open_people
 from motet.lab.loop.simulated.play import Entry, Play
@@ -29,7 +29,7 @@ def show(
     """Play everything. BadConfig, EngineFault."""
     people = open_people(plan.people)
     regression = policy.gate.regression
-    general = [] if regression is None else read_set(regression)
+    general = Guard([] if regression is None else read_set(regression), policy.gate.max_tokens)
     entries = list[Entry]()
 
     def tell(entry: Entry) -> None:
