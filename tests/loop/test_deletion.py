@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from motet.lab.loop.lineage import Training, rebuild_of
+from motet.lab.loop.lineage import Training, held_out_of, learned_by, rebuild_of
 from motet.lab.loop.settings import load
 from tests.loop.conftest import Tenant
 from tests.loop.driver import play, rounds
@@ -99,3 +99,13 @@ def test_the_plan_by_hand() -> None:
     first = rebuild_of([replace(chain[0], items=[2], lost=1), *chain[1:]], "v3")
     assert first is not None and (first.parent, first.left) == (None, [2, 3, 4, 5])
     assert rebuild_of([chain[0], replace(chain[1], items=[], lost=1), chain[2]], "v1") is None
+
+
+def test_what_was_refused_is_neither_replayed_nor_measured_with() -> None:
+    """v3 was refused, v4 made again from v1 in the place of v2."""
+    one, two, refused = training(1, None, [1]), training(2, "v1", [2]), training(3, "v2", [3])
+    again = replace(training(4, "v1", [2]), recipe={"rebuild": ["v2"]})
+    all_ = [replace(own, held_out=[10 * place]) for place, own in enumerate((one, two, refused, again), 1)]
+    assert learned_by(all_, "v2") == [1, 2] and held_out_of(all_, "v2") == [10, 20]
+    assert learned_by(all_, "v4") == [1, 2] and held_out_of(all_, "v4") == [10, 20, 40]
+    assert learned_by(all_, None) == [] and held_out_of(all_, "unknown") == []

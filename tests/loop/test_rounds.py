@@ -52,6 +52,19 @@ def test_a_round_from_feedback_to_promotion(loop_address: str, file: Path, tmp_p
     assert undisturbed(tenant, policy, tmp_path) == []  # nothing is left to learn
 
 
+def test_two_rounds_on_one_another(loop_address: str, file: Path, tmp_path: Path) -> None:
+    """The second begins from what serves, and learns some of the first's again."""
+    tenant, policy = Tenant(loop_address, "tml-two"), load(file)
+    undisturbed(tenant, policy, tmp_path)
+    for hour in ("o'clock", "hours"):
+        tenant.correct("desk", [f"Is it {number} {hour}?" for number in range(8)])
+        undisturbed(tenant, policy, tmp_path)
+    first, second = tenant.records.trainings("desk")
+    assert second["parent"] == first["path"] and tenant.names.show("desk")["serving"] == 3
+    assert second["replayed"] and set(second["replayed"]) < set(first["items"])
+    assert len(second["replayed"]) == round(0.5 * len(second["items"]))
+
+
 def lives(tenant: Tenant, file: Path, folder: Path, ends: list[str]) -> None:
     """One process after the other, each killed at its end; the last one comes to rest by itself."""
     for end in [*ends, ""]:

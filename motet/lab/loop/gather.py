@@ -11,7 +11,6 @@ from typing import Any
 from motet.client.records import Records
 from motet.errors import NotFound
 from motet.lab.loop.items import Item, read_items
-from motet.lab.loop.lineage import Training
 from motet.lab.loop.settings import Learn, Policy, When
 
 SCALE = 2**64
@@ -87,12 +86,11 @@ def is_due(free: Sequence[Item], when: When, now: datetime | None = None) -> boo
     return ((now or datetime.now(UTC)) - oldest).total_seconds() >= 60 * when.minutes
 
 
-def claim_of(free: Sequence[Item], trainings: Sequence[Training], policy: Policy, number: int) -> Claim:
-    """A round's claim: the oldest items, those of held-out prompts apart, and some of earlier rounds."""
+def claim_of(free: Sequence[Item], older: Sequence[int], policy: Policy, number: int) -> Claim:
+    """A round's claim: the oldest items, those of held-out prompts apart, and some of `older`, by their numbers."""
     taken = free[: policy.when.most]
     held_out = [one.number for one in taken if is_held_out(one, policy)]
     items = [one.number for one in taken if not is_held_out(one, policy)]
-    older = sorted({item for one in trainings if one.state == "done" for item in one.items})
     count = min(round(policy.replay.share * len(items)), len(older))
     replayed = sorted(Random(f"{policy.seed}/{number}").sample(older, count))
     return Claim(items, replayed, held_out)

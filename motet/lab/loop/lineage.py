@@ -53,6 +53,19 @@ def ancestry(trainings: Sequence[Training], path: str | None) -> Iterator[Traini
         path = found.parent
 
 
+def learned_by(trainings: Sequence[Training], path: str | None) -> list[int]:
+    """Numbers of the items that a checkpoint came of: what was refused or taken back is not among them."""
+    return sorted({number for one in ancestry(trainings, path) for number in one.learned})
+
+
+def held_out_of(trainings: Sequence[Training], path: str | None) -> list[int]:
+    """Numbers of the items that a checkpoint's rounds have kept for measuring; of rounds that were made again, too."""
+    chain = list(ancestry(trainings, path))
+    again = {path for one in chain for path in one.recipe.get("rebuild", ())}
+    kept = [*chain, *(one for one in trainings if one.path in again)]
+    return sorted({number for one in kept for number in one.held_out})
+
+
 def rebuild_of(trainings: Sequence[Training], path: str) -> Rebuild | None:
     """What is to be done about a checkpoint; None: all that it learned from is still there."""
     chain = list(ancestry(trainings, path))

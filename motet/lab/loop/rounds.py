@@ -27,7 +27,7 @@ from motet.lab.loop.gather import Claim, Desk, claim_of, is_due
 from motet.lab.loop.items import Item
 from motet.lab.loop.judges import Judges, Sides, Verdict
 from motet.lab.loop.learn import learn
-from motet.lab.loop.lineage import Training, rebuild_of
+from motet.lab.loop.lineage import Training, held_out_of, learned_by, rebuild_of
 from motet.lab.loop.log import Log
 from motet.lab.loop.settings import Policy
 from motet.lab.loop.standing import InService, Stage, Standing, look
@@ -93,7 +93,7 @@ class Rounds:
         free = self._trusted()
         if not is_due(free, self._policy.when):
             return False
-        claim = claim_of(free, standing.served, self._policy, number)
+        claim = claim_of(free, learned_by(standing.trainings, name.path), self._policy, number)
         parent = name.path if self._policy.learn.parent == "serving" else None
         self._claim(number, parent, claim, self._policy.recipe)
         counts = f"{len(claim.items)} items, {len(claim.held_out)} held out, {len(claim.replayed)} of earlier rounds"
@@ -136,7 +136,9 @@ class Rounds:
         if training.lost:
             verdict = Verdict(False, "somebody whose data it learned from was deleted")
         else:
-            kept = sorted({number for one in standing.trainings for number in one.held_out})
+            kept = sorted(
+                {*held_out_of(standing.trainings, name.path), *held_out_of(standing.trainings, training.path)}
+            )
             assert name.path is not None, "a candidate stands beside what serves"
             sides = Sides(name.path, name.paths[candidate])
             verdict = await self._judges.gate(sides, self._desk.these(kept))
@@ -216,7 +218,8 @@ class Rounds:
         elif verdict.promote and not name.pinned:
             self._names.canary(self._policy.name, share, verdict.reason)
         else:
-            self._names.canary(self._policy.name, 0.0, f"refused: {verdict.reason}")
+            reason = "the name was pinned meanwhile" if verdict.promote else verdict.reason
+            self._names.canary(self._policy.name, 0.0, f"refused: {reason}")
 
 
 def _known(standing: Standing) -> InService:
