@@ -55,12 +55,6 @@ class Standing:
         return self.trainings[-1] if self.trainings else None
 
     @property
-    def served(self) -> list[Training]:
-        """Rounds whose version has served: what others taught was refused or taken back, and is not learned again."""
-        promoted = {one["version"] for one in self.name.history if one["event"] == "promote"} if self.name else set()
-        return [one for one in self.trainings if one.version in promoted]
-
-    @property
     def stage(self) -> Stage:
         """What is to be done next."""
         newest, name = self.newest, self.name
